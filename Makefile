@@ -18,7 +18,7 @@ build = @tools/deps.sh build && \
 # Tests wait for disks and for one another: two for each core keep it busy.
 ctest = @ctest --output-on-failure --no-label-summary -j $$((2 * $(JOBS))) --test-dir
 
-.PHONY: hilbert all demo transcripts test soak bench bench-gpu lint format asan tsan fuzz install abi bundle wheel clean help
+.PHONY: hilbert all demo transcripts paper test soak bench bench-gpu predictions lint format asan tsan fuzz install abi bundle wheel clean help
 
 hilbert: ## the program and the library: build/hilbert (the default)
 	$(call build,$(BUILD),,--target hilbert)
@@ -32,6 +32,9 @@ demo: hilbert ## train a small model on hilbert's own sources, about two minutes
 transcripts: hilbert ## rewrite the outputs shown in README.md and docs/ (DATA: stories260K and tinyshakespeare.txt)
 	@tools/transcripts.sh write $(BUILD)/hilbert $(DATA)
 
+paper: hilbert ## the tables and plots of docs/scale.md: ZeRO-Infinity's paper beside plans, in many minutes (ONLY)
+	@python3 -B tools/paper.py write $(BUILD)/hilbert $(ONLY)
+
 test: all ## every test
 	$(ctest) $(BUILD)
 
@@ -44,6 +47,9 @@ bench: all ## speed against PyTorch on the same cores in the same run
 bench-gpu: hilbert ## all of bench/gpu.py: one GPU against PyTorch on it, about 17 minutes (ONLY, HILBERT)
 	@python3 bench/gpu.py $(if $(HILBERT),--hilbert $(HILBERT)) $(if $(ONLY),--only $(ONLY) --append)
 
+predictions: hilbert ## what plans predict beside what runs take, in less than ten minutes (ONLY)
+	@python3 bench/predictions.py $(if $(ONLY),--only $(ONLY))
+
 lint: ## layering, sizes, banned calls, names in documents, format, clang-tidy
 	@tools/deps.sh build lint && tools/lint.sh
 
@@ -54,14 +60,18 @@ format: ## clang-format everything
 # Left out: jobs that are killed or cut off, speeds, and the slowest, whose code other tests cover.
 asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call build,build-asan,-DHIL_SANITIZE=address$(comma)undefined)
-	$(ctest) build-asan -LE 'lint|install|docs' -E '^test_(bench_gpu|bench_torch|campaign_export|campaign_faults|campaign_kills|campaign_live|cli_bench|cli_plan_time|cli_rank_facts|cli_ranks|device|drives|kill|kill_ranks|lost|lost_link|lost_train|mpirun|probe|rank_faults|ranks|tiny|two_hosts)$$'
+	$(ctest) build-asan -LE 'lint|install|docs' -E '^test_(adapter_gated|bench_cards|bench_gpu|bench_predictions|bench_torch|campaign_export|campaign_faults|campaign_kills|campaign_live|cli_bench|cli_device|cli_plan|cli_plan_gpu|cli_plan_time|cli_rank_facts|cli_ranks|cluster_here|cluster_plan|device|drives|kill|kill_ranks|lost|lost_link|lost_train|mpirun|paper|probe|python|rank_faults|ranks|report_browser|represented|tiny|two_hosts)$$'
 
 # The layers that start threads, without the slowest; what a device of threads computes; of training what saves and
 # what ranks do. MPI's own threads are not for TSan.
+threaded := base comm device io store tier
+others := test_device_train test_ops_threads test_ranks_agree test_ranks_fail test_saving test_train_bits
+space := $(subst ,, )
 tsan: ## the tests of threaded code under ThreadSanitizer
-	$(call build,build-tsan,-DHIL_SANITIZE=thread)
-	$(ctest) build-tsan -L '^(base|comm|device|io|store|tier)$$' -LE mpi -E '^test_(detours|store_damage|visits)$$'
-	$(ctest) build-tsan -R '^test_(device_train|ops_threads|ranks_agree|ranks_fail|saving|train_bits)$$'
+	$(call build,build-tsan,-DHIL_SANITIZE=thread,--target \
+	    $(basename $(notdir $(wildcard $(threaded:%=tests/%/test_*.c)))) $(others))
+	$(ctest) build-tsan -L '^($(subst $(space),|,$(threaded)))$$' -LE mpi -E '^test_(detours|store_damage|visits)$$'
+	$(ctest) build-tsan -R '^($(subst $(space),|,$(others)))$$'
 
 fuzz: ## each fuzzer for FUZZ_SECONDS, repeated until it made FUZZ_RUNS runs in all
 	@tools/deps.sh fuzz

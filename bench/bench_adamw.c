@@ -149,7 +149,7 @@ static void run_move(const loop *self, const piece *p, int64_t first, int64_t co
 
 static void run_adamw(const loop *self, const piece *p, int64_t first, int64_t count)
 {
-    static const hil_rule_step step = {0.9999f, 0.1f, 0.95f, 0.05f, 1e-4f, 1.0f, 1e-8f, 1.0f};
+    static const hil_rule_step step = {0.9999f, 0.1f, 0.95f, 0.05f, 1e-4f, 1, 1e-8f, 1, 1e-4f};
     hil_block block = {
         .count = count,
         .dtype = self->dtype,

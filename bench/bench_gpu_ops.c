@@ -168,6 +168,7 @@ static void bench(const char *name, hil_op_call call, const double flops[2])
     for (int i = 0; i < call.ins; ++i) fill(&call.in[i], call.params ? call.param[0].rows : 0);
     if (grouped) fill_begins(&call.in[1], call.in[0].shape.dim[0]);
     if (grouped) p.expert = (size_t)(call.param[0].rows * call.param[0].cols);
+    p.size = hil_dtype_size(call.compute);
     if (call.op == &hil_op_attention) fill_documents(&call.in[call.ins - 1]);
     double weights = 0;
     for (int i = 0; i < call.params; ++i) {
@@ -370,7 +371,7 @@ static void bench_grouped(const char *name, const mixture_shape *s, int64_t n, i
 
 static void bench_mixture(const mixture_shape *s)
 {
-    hil_route_attr attr = {s->chosen, true};
+    hil_route_attr attr = {.chosen = s->chosen, .normalized = true};
     hil_tensor x = {HIL_BF16, {2, {s->tokens, s->hidden}}, NULL}, logits = x, rows = x;
     hil_tensor weights = {HIL_F32, {2, {s->tokens, s->chosen}}, NULL};
     hil_tensor places = {HIL_I32, {1, {s->tokens * s->chosen}}, NULL};
@@ -425,8 +426,11 @@ typedef struct update {
 static hil_status run_update(void *context)
 {
     const update *u = context;
-    hil_rule_step step = {1, 0.1f, 0.95f, 0.05f, 1e-3f, 1, 1e-8f, 1};
-    return hil_rule_cuda_update(gpu, HIL_STREAM_COMPUTE, u->rule, &step, &u->block);
+    const struct {
+        const hil_rule *rule;
+        hil_rule_step step; /* the first of a hil_update_rule's */
+    } rule = {u->rule, {1, 0.1f, 0.95f, 0.05f, 1e-3f, 1, 1e-8f, 1, 1e-3f}};
+    return hil_cuda_math.update(gpu, HIL_STREAM_COMPUTE, &rule, &u->block, 1);
 }
 
 static hil_status run_square(void *context)

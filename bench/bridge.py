@@ -4,6 +4,9 @@ GPU memory and DeepSpeed ZeRO-3 with offload to RAM, on one GPU.
 
     bench/bridge.py [--tokens 65536 16384] [--ways hilbert resident plain deepspeed] [--layers N ...]
 
+The first process compiles Python modules where they have no bytecode yet; start times are those of the
+later ones (PYTHONPYCACHEPREFIX, where the packages' folder cannot be written).
+
 Ways: `hilbert` has its states in RAM and --device-memory of the GPU; `resident` has all of them in
 GPU memory through the same hooks; `plain` is PyTorch alone, with fp32 masters; `kept` is `hilbert`
 without recomputation, in micro-batches of half the size. Each runs in a process of its own, with
@@ -34,6 +37,8 @@ def options():
     p.add_argument("--micro", type=int, default=16384, help="tokens of a forward")
     p.add_argument("--steps", type=int, default=6, help="the first two are not counted")
     p.add_argument("--recompute", choices=["on", "off"], default="on")
+    p.add_argument("--parts", choices=["on", "off"], default="off",
+                   help="one more step, with a wait after each part of it")
     p.add_argument("--device-memory", default="20G", help="of the way hilbert")
     p.add_argument("--host-memory", default="90%")
     p.add_argument("--hidden", type=int, default=3072)
@@ -221,7 +226,8 @@ def measure(o):
             row["gpu"] = torch.cuda.get_device_name()
         if o.way not in ("plain", "deepspeed"):
             row["placed"] = way.model.hilbert.store.placed()
-        one_step(count, row["parts"])
+        if o.parts == "on":
+            one_step(count, row["parts"])
         print("RESULT " + json.dumps(row), flush=True)
 
 

@@ -11,16 +11,12 @@ machine). The limit of each but 8b is measured in the same run: the products and
 step alone, through cuBLAS and cuDNN, with blocks computed twice (gpu_torch.py frozen). Weights are
 random, drawn and quantized at the start. Every part appends its lines to WORK/finetune.json; the table is printed.
 """
-import argparse
 import json
-import os
-import subprocess
-import sys
 
 import gpu_shapes
-from gpu_hilbert import GIB, Failed, Hilbert, collect, free_memory, median_seconds, write_tokens
+import parts
+from gpu_hilbert import GIB, free_memory, median_seconds
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 RANK = 16
 SHAPES = {
     "8b": gpu_shapes.SHAPES["8b"][0],
@@ -31,24 +27,17 @@ SHAPES = {
 }
 
 
-class Bench:
-    def __init__(self, args):
-        self.args = args
-        os.makedirs(args.work, exist_ok=True)
-        self.hilbert = Hilbert(args.hilbert, args.work, "cpu" if args.tiny else "cuda", args.disk)
-        write_tokens(self.hilbert.path("data.npy"), 256 if args.tiny else 1 << 15,
-                     1 << (14 if args.tiny else 20))
-
+class Bench(parts.Bench):
     def config(self, shape):
-        return gpu_shapes.llama(64, 128, 2, 4, 2, False, 512) if self.args.tiny else SHAPES[shape]
+        return gpu_shapes.llama(64, 128, 2, 4, 2, False, 512) if self.tiny else SHAPES[shape]
 
     def train(self, shape, batch, seq, steps, warmup, *options, limit=400):
-        if self.args.tiny:
+        if self.tiny:
             batch, seq = 4, 64
         run = self.hilbert.train(
             self.config(shape), batch, seq, steps, limit,
             ["--adapter", "lora", "--rank", RANK, "--alpha", RANK, "--base-dtype", "nf4",
-             *options], watch=not self.args.tiny)
+             *options], watch=not self.tiny)
         last, seconds = run["lines"][-1], median_seconds(run, warmup)
         waits = sum(last.get("wait_seconds", {}).values())
         return {"shape": shape, "who": "hilbert", "options": " ".join(map(str, options)),
@@ -58,13 +47,9 @@ class Bench:
                 "losses": [line["loss"] for line in run["lines"]]}
 
     def peer(self, shape, batch, seq):
-        command = [self.args.python, "-W", "ignore", os.path.join(HERE, "peer_qlora.py"), shape,
-                   "--batch", batch, "--seq", seq, "--rank", RANK,
-                   *(["--tiny"] if self.args.tiny else [])]
-        done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=300)
-        lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-        if not lines:
-            raise Failed((done.stderr.strip().splitlines() or ["no message"])[-1])
+        lines = parts.peer_lines(
+            self.args.python, "peer_qlora.py",
+            [shape, "--batch", batch, "--seq", seq, "--rank", RANK, *["--tiny"] * self.tiny], 300)
         for line in lines:
             if "seconds" in line:
                 line["tokens_per_s"] = line["tokens"] / line["seconds"]
@@ -74,17 +59,14 @@ class Bench:
 
     def limit(self, shape, batch, seq):
         """What the products and the attention of a step take alone, through cuBLAS and cuDNN."""
-        if self.args.tiny:
+        if self.tiny:
             batch, seq = 4, 64
         path = self.hilbert.path("limit.json")
         with open(path, "w") as file:
             json.dump(self.config(shape), file)
-        command = [self.args.python, "-W", "ignore", os.path.join(HERE, "gpu_torch.py"), "frozen",
-                   path, "--batch", batch, "--seq", seq, *(["--tiny"] if self.args.tiny else [])]
-        done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=300)
-        lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-        if not lines:
-            raise Failed((done.stderr.strip().splitlines() or ["no message"])[-1])
+        lines = parts.peer_lines(
+            self.args.python, "gpu_torch.py",
+            ["frozen", path, "--batch", batch, "--seq", seq, *["--tiny"] * self.tiny], 300)
         return {**lines[0], "shape": shape, "who": "library kernels alone",
                 "options": f"blocks computed twice, micro-batch {lines[0]['micro_batch']}",
                 "tokens_per_s": lines[0]["tokens"] / lines[0]["seconds"]}
@@ -110,10 +92,6 @@ class Bench:
         yield self.train("405b", 16, 1024, 2, 1, "--host-memory", host, "--disk", self.args.disk)
         yield self.limit("405b", 16, 1024)
 
-    def run(self, part):
-        return collect(getattr(self, f"part_{part}")(),
-                       {"shape": part, "who": "hilbert", "options": ""})
-
 
 def table(lines):
     print("| shape | who | how | tokens | s/step | tokens/s | waiting | first step s | GPU GiB | RAM "
@@ -128,21 +106,10 @@ def table(lines):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="QLoRA on one GPU, against PEFT + bitsandbytes")
-    parser.add_argument("--hilbert", default=os.path.join(os.path.dirname(HERE), "build/hilbert"))
-    parser.add_argument("--python", default=sys.executable, help="the Python that has the peers")
-    parser.add_argument("--only", default=",".join(SHAPES), help="parts, with commas")
-    parser.add_argument("--work", default=os.path.join(os.path.dirname(HERE), "build/finetune"))
-    parser.add_argument("--disk", help="a folder on the drive to use (default: WORK)")
-    parser.add_argument("--tiny", action="store_true", help="tests the script, on any processor")
-    args = parser.parse_args()
-    args.disk = args.disk or args.work
-    bench = Bench(args)
-    lines = [line for part in args.only.split(",") for line in bench.run(part)]
-    kept = os.path.join(args.work, "finetune.json")
-    with open(kept, "a") as file:
-        file.writelines(json.dumps(line) + "\n" for line in lines)
-    table(lines)
+    args = parts.parser("finetune", "QLoRA on one GPU, against PEFT + bitsandbytes",
+                        SHAPES).parse_args()
+    table(Bench(args).run("finetune.json",
+                          lambda part: {"shape": part, "who": "hilbert", "options": ""}))
 
 
 if __name__ == "__main__":

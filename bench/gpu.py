@@ -338,12 +338,7 @@ def main():
     name = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")
     folder = args.work if args.tiny else os.path.join(HERE, "results")
     path = args.out or os.path.join(folder, f"{bench.values['machine']['date']}-gpu-{name}.md")
-    text = gpu_table.markdown(bench.values)
-    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-    with open(path, "w") as file:
-        file.write(text)
-    print(text)
-    print(f"saved to {path}", file=sys.stderr)
+    report.show(gpu_table.markdown(bench.values), path)
 
 
 if __name__ == "__main__":

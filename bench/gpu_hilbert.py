@@ -132,10 +132,10 @@ class Hilbert:
         return lines[-1] if lines else "no message"
 
     def train(self, config, batch, seq, steps, limit, options=(), device=None, ends=False,
-              watch=False, data="data.npy"):
+              watch=False, data="data.npy", launcher=()):
         """Runs that many steps. With `ends` the program must end by itself and well; otherwise it
         is stopped when the last step is written. Nothing is saved. With `watch` the driver is asked
-        each second what the GPU holds."""
+        each second what the GPU holds. `launcher` are the words before the command, as mpirun's."""
         out, log = self.path("out"), self.path("log")
         shutil.rmtree(out, ignore_errors=True)
         command = [self.program, "train", "--model", self.config(config), "--data",
@@ -146,7 +146,7 @@ class Hilbert:
         watch = Watch() if watch else None
         with open(log, "w") as file:
             began = time.monotonic()
-            child = Child([*map(str, command)], file)
+            child = Child([*map(str, launcher), *map(str, command)], file)
             if watch:
                 watch.start()
             try:

@@ -2,26 +2,24 @@
 """mixture.py - a mixture of experts on one GPU: layers of the Qwen3-30B-A3B shape, hilbert against
 transformers on PyTorch, as one table.
 
-    python3 bench/mixture.py [--hilbert PROGRAM] [--only PART,PART...] [--disk DIR] [--tiny]
+    python3 bench/mixture.py [--hilbert PROGRAM] [--only PART,PART...] [--disk DIR] [--brief] [--tiny]
 
 Parts: memory (everything on the GPU, at the most layers that PyTorch can hold; PyTorch in the same
 run), ram (all states in RAM, as many layers as fit there), disk (as many layers as have a plan with
-GPU, RAM and disk). 64k tokens a step. TFLOP/s are those of active parameters: 6 for each parameter
-that a token is multiplied with, and causal attention. The table is printed and written to
-bench/results/<date>-mixture-<machine>.md.
+GPU, RAM and disk; --brief: 12 layers in so little memory that some GiB are on disk). 64k tokens a
+step. TFLOP/s are those of active parameters: 6 for each parameter that a token is multiplied with,
+and causal attention. The bound of a step with a disk is its bytes over the rate of a raw loop
+(gpu_disk.py). The table is printed and written to bench/results/<date>-mixture-<machine>.md.
 """
-import argparse
 import datetime
-import json
 import os
 import re
-import subprocess
-import sys
 
+import gpu_disk
+import parts
 import report
-from gpu_hilbert import GIB, Failed, Hilbert, collect, free_memory, summary, write_tokens
+from gpu_hilbert import GIB, Failed, collect, free_memory, summary
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 PARTS = ("memory", "ram", "disk")
 STATE_BYTES = 14  # of a parameter: bf16 weight and gradient, the master's rest, two fp32 moments
 
@@ -61,14 +59,10 @@ def token_flops(config, seq):
     return 6 * (active + config["vocab_size"] * config["hidden_size"]) + 6 * layers * wide * seq
 
 
-class Bench:
+class Bench(parts.Bench):
     def __init__(self, args):
-        self.args, self.tiny = args, args.tiny
-        os.makedirs(args.work, exist_ok=True)
+        super().__init__(args)
         self.batch, self.seq = (4, 64) if args.tiny else (16, 4096)
-        self.hilbert = Hilbert(args.hilbert, args.work, "cpu" if args.tiny else "cuda", args.disk)
-        write_tokens(self.hilbert.path("data.npy"), 256 if args.tiny else 1 << 15,
-                     1 << (14 if args.tiny else 20))
         self.layers = args.layers
 
     def tokens(self):
@@ -84,18 +78,8 @@ class Bench:
 
     def peer(self):
         path = self.hilbert.config(shape(self.args.layers or (2 if self.tiny else 12), self.tiny))
-        command = [self.args.python, "-W", "ignore", os.path.join(HERE, "peer_mixture.py"), path,
-                   "--batch", self.batch, "--seq", self.seq, "--limit", self.args.limit / 2]
-        try:
-            done = subprocess.run([*map(str, command)], capture_output=True, text=True,
-                                  timeout=self.args.limit)
-            text, words = done.stdout, (done.stderr.strip().splitlines() or ["no message"])[-1]
-        except subprocess.TimeoutExpired as late:
-            text, words = (late.stdout or b"").decode(), "time is over"
-        lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
-        if not lines:
-            raise Failed(words)
-        for line in lines:
+        words = [path, "--batch", self.batch, "--seq", self.seq, "--limit", self.args.limit / 2]
+        for line in parts.peer_lines(self.args.python, "peer_mixture.py", words, self.args.limit):
             line.update(part="memory", who=line.pop("versions"), how=", ".join(
                 [f"experts {line['experts']}", f"micro-batch {line['micro_batch']}"] +
                 ["gradient checkpointing"] * line["checkpointing"]))
@@ -114,7 +98,7 @@ class Bench:
 
     def part_ram(self):
         """The GPU has room for tensors and the layers in use; almost all states are in RAM."""
-        room = free_memory() - 8 * GIB
+        room = free_memory() - 12 * GIB
         layer, rest = (parameters(shape(n, self.tiny)) for n in (1, 0))
         layers = 2 if self.tiny else int((room / STATE_BYTES - rest) / (layer - rest))
         yield self.train("ram", layers, 3, "--micro-batch", 1 if self.tiny else 4,
@@ -122,15 +106,23 @@ class Bench:
                          (64 << 20) if self.tiny else room + 3 * GIB)
 
     def part_disk(self):
-        options = ["--micro-batch", 1 if self.tiny else 2, "--disk", self.args.disk]
+        options = ["--micro-batch", 1 if self.tiny else 4, "--disk", self.args.disk]
+        rate = gpu_disk.mixed_rate(self.args.disk, (64 << 20) if self.tiny else 4 * GIB,
+                                   1 if self.tiny else 6)
         if self.tiny:
             options += ["--device-memory", "16M", "--host-memory", "8M"]
-        low, high = 1, 4 if self.tiny else 36
+        if self.args.brief:
+            options += ["--device-memory", "88G", "--host-memory", "24G"]
+        low, high = 1, 4 if self.tiny else 13 if self.args.brief else 40
+        if self.args.brief:
+            low = high - 1
         while high - low > 1:
             middle = (low + high) // 2
             fits = self.hilbert.plan(shape(middle, self.tiny), self.batch, self.seq, options)
             low, high = (middle, high) if fits else (low, middle)
-        yield self.train("disk", low, 2, *options)
+        found = self.train("disk", low, 3, *options)
+        moved = found["disk_read_bytes"] + found["disk_written_bytes"]
+        yield {**found, "rate": rate, "bound": moved / rate / found["seconds"]}
 
     def attempt(self, part, layers, steps, *options):
         try:
@@ -139,13 +131,10 @@ class Bench:
             return {"part": part, "who": "hilbert", "layers": layers,
                     "how": " ".join(map(str, options)), "error": str(error)}
 
-    def run(self, part):
-        return collect(getattr(self, f"part_{part}")(), {"part": part, "who": "hilbert", "how": ""})
-
 
 def table(lines, config):
-    out = ["| part | who | how | layers | parameters | s/step | TFLOP/s | waiting | GPU GiB | RAM GiB |",
-           "|---|---|---|---|---|---|---|---|---|---|"]
+    out = ["| part | who | how | layers | parameters | s/step | TFLOP/s | waiting | GPU GiB | RAM GiB | of the drive's bound |",
+           "|---|---|---|---|---|---|---|---|---|---|---|"]
     for line in lines:
         def number(key, form="%.2f", scale=1.0):
             return form % (line[key] * scale) if line.get(key) is not None else ""
@@ -155,7 +144,8 @@ def table(lines, config):
             str(line["layers"]), f"{size / 1e9:.1f}B", number("seconds", "%.3f"),
             number("tflops", "%.0f"), f"{100 * waits / line['seconds']:.0f}%" if waits else "",
             number("gpu_bytes", "%.1f", 1 / GIB) or number("peak", "%.1f", 1 / GIB),
-            number("resident", "%.1f", 1 / GIB)))
+            number("resident", "%.1f", 1 / GIB), number("bound") +
+            (f" at {line['rate'] / 1e9:.2f} GB/s" if "rate" in line else "")))
         out.append(f"| {line['part']} | {line['who']} | {line['how']} | {cells} |")
     return "\n".join(out) + "\n"
 
@@ -173,25 +163,17 @@ def save(lines, args):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="a mixture of experts on one GPU")
-    parser.add_argument("--hilbert", default=os.path.join(os.path.dirname(HERE), "build/hilbert"))
-    parser.add_argument("--python", default=sys.executable, help="the Python that has the peer")
-    parser.add_argument("--only", default=",".join(PARTS), help="parts, with commas")
+    parser = parts.parser("mixture", "a mixture of experts on one GPU", PARTS)
     parser.add_argument("--layers", type=int, help="of the part memory (default: what fits PyTorch)")
     parser.add_argument("--micro", default="4", help="hilbert's micro-batches in memory, with commas")
     parser.add_argument("--no-peer", action="store_true", help="without PyTorch")
     parser.add_argument("--limit", type=float, default=300, help="seconds of one run")
     parser.add_argument("--machine", help="its name in the file of results")
-    parser.add_argument("--results", default=os.path.join(HERE, "results"))
-    parser.add_argument("--work", default=os.path.join(os.path.dirname(HERE), "build/mixture"))
-    parser.add_argument("--disk", help="a folder on the drive to use (default: WORK)")
-    parser.add_argument("--tiny", action="store_true", help="tests the script, on any processor")
+    parser.add_argument("--results", default=os.path.join(parts.HERE, "results"))
+    parser.add_argument("--brief", action="store_true", help="the part disk in less memory and time")
     args = parser.parse_args()
-    args.disk = args.disk or args.work
-    bench = Bench(args)
-    lines = [line for part in args.only.split(",") for line in bench.run(part)]
-    with open(os.path.join(args.work, "mixture.json"), "a") as file:
-        file.writelines(json.dumps(line) + "\n" for line in lines)
+    lines = Bench(args).run("mixture.json",
+                            lambda part: {"part": part, "who": "hilbert", "how": ""})
     print(table(lines, args))
     if not args.tiny:
         save(lines, args)

@@ -8,12 +8,13 @@ typedef struct lent_params {
     void *weight[HIL_OP_PARAMS];
     float *sum[HIL_OP_PARAMS];
     size_t expert; /* elements of an expert's weight; 0: there is one */
+    size_t size;   /* bytes of one of them */
 } lent_params;
 
 static hil_status lend_weight(void *owner, int param, int64_t tile, const void **data)
 {
     const lent_params *p = owner;
-    *data = (char *)p->weight[param] + (size_t)tile * p->expert * sizeof(uint16_t);
+    *data = (char *)p->weight[param] + (size_t)tile * p->expert * p->size;
     return HIL_OK;
 }
 static hil_status lend_sum(void *owner, int param, int64_t tile, float **sum, bool *add)
@@ -30,7 +31,7 @@ static void lend_end(void *owner, int param, int64_t tile)
 static const hil_op_source lent_source = {lend_weight, lend_end, lend_sum, lend_end};
 
 /* Of the tensors that a pass must read and write. */
-static double call_bytes(const hil_op_call *call, bool backward)
+static inline double call_bytes(const hil_op_call *call, bool backward)
 {
     double bytes = 0;
     for (int i = 0; i < call->ins; ++i) {

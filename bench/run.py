@@ -1,17 +1,24 @@
 #!/usr/bin/env python3
 """run.py - hilbert against PyTorch on this machine, in one run, as one table.
 
-    python3 bench/run.py [--threads N] [--rounds N] [--steps N] [--only WORDS] [--save]
+    python3 bench/run.py [--threads N] [--rounds N] [--steps N] [--batch N] [--only WORDS]
+        [--save] [--instructions avx2] [--cpu-time]
 
 Both sides run one after the other, `rounds` times, on the same cores, so that a busy machine slows
 both. A ratio above 1 means that hilbert is faster; behind it stand the lowest and highest ratio of
 one round. PyTorch and transformers are taken from this Python, or installed into build/bench-venv.
---save also writes the numbers to bench/results/<date>-<machine>.json.
+--instructions limits both sides to an instruction set, as on a machine that has no better one.
+On a machine with other work, --threads 1 --cpu-time compares the seconds that a core works for a
+training step, the least of all rounds. --save also writes the numbers to
+bench/results/<date>-<machine>.json, and the table to a file .md beside it.
 """
 import argparse
+import datetime
 import json
 import os
 import random
+import re
+import shutil
 import statistics
 import struct
 import subprocess
@@ -26,8 +33,13 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 BUILD = os.path.join(ROOT, "build")
 HILBERT = os.path.join(BUILD, "hilbert")
-BATCH, SEQ = 4, 512
+SEQ = 512
 EVAL_SEQ = 128
+# How PyTorch's libraries are told: ATen, MKL and oneDNN.
+PEER_LIMITS = {"avx2": {"ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+                        "ONEDNN_MAX_CPU_ISA": "AVX2"},
+               "avx512": {"ATEN_CPU_CAPABILITY": "avx512", "MKL_ENABLE_INSTRUCTIONS": "AVX512",
+                          "ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}}
 PROMPT = "ABCDEFGHIJKLMNOP"
 NEW_TOKENS = 64
 
@@ -59,16 +71,25 @@ class Bench:
         self.cpus = sorted(os.sched_getaffinity(0))[:args.threads]
         self.python = find_python()
         self.rows = []
+        self.bf16_goal = 1.0 if args.instructions == "avx2" else 0.7
+        self.environment = dict(os.environ)
+        if args.instructions:
+            self.environment.update(PEER_LIMITS[args.instructions],
+                                    HILBERT_INSTRUCTIONS=args.instructions)
+
+    def start(self, command, **pipes):
+        return subprocess.Popen(command, text=True, errors="replace", cwd=self.folder,
+                                env=self.environment, **pipes,
+                                preexec_fn=lambda: os.sched_setaffinity(0, self.cpus))
 
     def run(self, command):
         """stdout and seconds of a process on the chosen cores."""
         start = time.perf_counter()
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              errors="replace", cwd=self.folder,
-                              preexec_fn=lambda: os.sched_setaffinity(0, self.cpus))
-        if done.returncode != 0:
-            sys.exit(f"{' '.join(command)}\nfailed:\n{done.stderr[-2000:]}")
-        return done.stdout, time.perf_counter() - start
+        child = self.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        stdout, stderr = child.communicate()
+        if child.returncode != 0:
+            sys.exit(f"{' '.join(command)}\nfailed:\n{stderr[-2000:]}")
+        return stdout, time.perf_counter() - start
 
     def peer(self, script, *arguments):
         return self.run([self.python, "-W", "ignore", os.path.join(HERE, script),
@@ -88,7 +109,8 @@ class Bench:
         for n in range(self.args.rounds):
             print(f"{what}, round {n + 1} of {self.args.rounds}", file=sys.stderr, flush=True)
             pairs.append((sides[0](), sides[1]()))
-        hilbert, peer = (statistics.median(side) for side in zip(*pairs))
+        middle = min if self.args.cpu_time else statistics.median
+        hilbert, peer = (middle(side) for side in zip(*pairs))
         faster = (lambda h, p: h / p) if unit == "tokens/s" else (lambda h, p: p / h)
         ratios = [faster(*pair) for pair in pairs]
         self.rows.append({"what": what, "unit": unit, "hilbert": hilbert, "pytorch": peer,
@@ -98,20 +120,46 @@ class Bench:
     def train_hilbert(self, shape, dtype):
         steps = 1 + self.args.steps
         out = self.path("out")
-        self.run([HILBERT, "train", "--model", self.path(shape + ".json"),
-                  "--data", self.path(shape + ".npy"), "--out", out, "--overwrite",
-                  "--steps", str(steps), "--seq", str(SEQ), "--batch", str(BATCH), "--lr", "1e-4",
-                  "--schedule", "constant", "--dtype", dtype, "--no-shuffle",
-                  "--threads", str(self.args.threads)])
-        with open(os.path.join(out, "metrics.jsonl")) as file:
+        shutil.rmtree(out, ignore_errors=True)
+        command = [HILBERT, "train", "--model", self.path(shape + ".json"),
+                   "--data", self.path(shape + ".npy"), "--out", out, "--keep", "0",
+                   "--steps", str(steps), "--seq", str(SEQ), "--batch", str(self.args.batch), "--lr", "1e-4",
+                   "--schedule", "constant", "--dtype", dtype, "--no-shuffle",
+                   "--threads", str(self.args.threads)]
+        metrics = os.path.join(out, "metrics.jsonl")
+        if self.args.cpu_time:
+            return self.cpu_seconds(command, metrics, steps)
+        self.run(command)
+        with open(metrics) as file:
             lines = [json.loads(line) for line in file]
         return statistics.median(line["seconds"] for line in lines if line.get("seconds")
                                  and line["step"] > 1)
 
+    def cpu_seconds(self, command, metrics, steps):
+        """The least processor time of a step: what the process used when its line appears, less
+        what it had used at the line before."""
+        child = self.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        used = []
+        while child.poll() is None and len(used) < steps:
+            time.sleep(0.02)
+            try:
+                with open(metrics) as file, open(f"/proc/{child.pid}/stat") as stat:
+                    count = file.read().count("\n")
+                    ticks = stat.read().rsplit(")", 1)[1].split()[11:13]
+            except OSError:
+                continue
+            busy = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+            used += [busy] * (count - len(used))
+        child.terminate()
+        child.wait()
+        if len(used) < steps:
+            sys.exit(f"{' '.join(command)}\nended after {len(used)} steps")
+        return min(after - before for before, after in zip(used, used[1:]))
+
     def train_peer(self, shape, dtype):
-        out, _ = self.peer("peer_train.py", shape, dtype, "--batch", BATCH, "--seq", SEQ,
+        out, _ = self.peer("peer_train.py", shape, dtype, "--batch", self.args.batch, "--seq", SEQ,
                            "--threads", self.args.threads, "--steps", self.args.steps)
-        return json.loads(out)["seconds"]
+        return json.loads(out)["cpu_seconds" if self.args.cpu_time else "seconds"]
 
     def generate_hilbert(self, model, dtype):
         """As in peer_generate.py: the rate of all tokens after the first."""
@@ -144,13 +192,13 @@ class Bench:
             with open(self.path(shape + ".json"), "w") as file:
                 json.dump(config, file)
             write_tokens(self.path(shape + ".npy"), config["vocab_size"],
-                         BATCH * SEQ * (1 + self.args.steps))
+                         self.args.batch * SEQ * (1 + self.args.steps))
         write_tokens(self.path("window.npy"), 256, EVAL_SEQ)
 
     def measure(self):
         self.prepare()
         for shape in shapes.SHAPES:
-            for dtype, target in (("fp32", 1.0), ("bf16", 0.7)):
+            for dtype, target in (("fp32", 1.0), ("bf16", self.bf16_goal)):
                 self.alternate(f"train {shape} {dtype}", target, "s/step",
                                (lambda: self.train_hilbert(shape, dtype),
                                 lambda: self.train_peer(shape, dtype)))
@@ -172,20 +220,44 @@ class Bench:
         self.alternate(process, None, "s", (lambda: self.eval_hilbert(model, True),
                                             lambda: self.eval_peer(model)))
 
-    def print_table(self):
-        print(f"{report.machine()}, {self.args.threads} threads, {BATCH} x {SEQ} tokens\n")
-        print("| what | hilbert | PyTorch | ratio | range | goal |\n|---|---|---|---|---|---|")
+    def table(self):
+        args = self.args
+        how = "processor time, the least of all rounds" if args.cpu_time else "medians"
+        limit = f"limited to {args.instructions}, " if args.instructions else ""
+        text = (f"{report.machine()}, {limit}{args.threads} threads, {args.batch} x {SEQ} tokens, "
+                f"{args.rounds} rounds of {args.steps} steps; {how}\n\n"
+                "| what | hilbert | PyTorch | ratio | range | goal |\n|---|---|---|---|---|---|\n")
         for row in self.rows:
             goal = row["target"] if row["target"] is not None else ""
-            print(f"| {row['what']} | {row['hilbert']:.3g} {row['unit']} | "
-                  f"{row['pytorch']:.3g} {row['unit']} | {row['ratio']:.2f} | "
-                  f"{row['ratio_low']:.2f}-{row['ratio_high']:.2f} | {goal} |")
+            text += (f"| {row['what']} | {row['hilbert']:.3g} {row['unit']} | "
+                     f"{row['pytorch']:.3g} {row['unit']} | {row['ratio']:.2f} | "
+                     f"{row['ratio_low']:.2f}-{row['ratio_high']:.2f} | {goal} |\n")
+        return text
+
+    def libraries(self):
+        """What PyTorch's libraries say of themselves when they multiply."""
+        self.environment.update(MKL_VERBOSE="1", ONEDNN_VERBOSE="1")
+        out, _ = self.run([self.python, "-W", "ignore", "-c", "import torch, transformers as t\n"
+                           "print(torch.__version__, t.__version__)\n"
+                           "print(torch.backends.cpu.get_cpu_capability())\n"
+                           "x = torch.rand(64, 64); x @ x; torch.ops.aten.mkldnn_convolution("
+                           "x.view(1, 1, 64, 64), x[:3, :3].reshape(1, 1, 3, 3).clone(), None, "
+                           "[0, 0], [1, 1], [1, 1], 1)"])
+        lines = out.splitlines()
+        torch, transformers = lines[0].split()
+        said = [lines[1]] + [line for line in lines if re.search("MKL.*for|oneDNN|isa:", line)]
+        return {"torch": torch, "transformers": transformers, "libraries": said}
 
     def save(self):
-        versions, _ = self.run([self.python, "-W", "ignore", "-c", "import json, torch, "
-                                "transformers as t; print(json.dumps({'torch': torch.__version__,"
-                                " 'transformers': t.__version__}))"])
-        report.save({"threads": self.args.threads, **json.loads(versions), "rows": self.rows})
+        about = self.libraries()
+        what = self.args.instructions or ""
+        report.save({"threads": self.args.threads, **about, "rows": self.rows}, what)
+        said = "".join(f"- {line}\n" for line in about["libraries"])
+        report.write(f"{what} {report.machine()}", "md",
+                     f"# Training against PyTorch on the CPU, {datetime.date.today()}\n\n"
+                     f"`bench/run.py {' '.join(sys.argv[1:])}`, commit {report.commit()}, PyTorch "
+                     f"{about['torch']}, transformers {about['transformers']}.\n{self.table()}\n"
+                     f"What PyTorch's libraries said of the instructions that they use:\n{said}")
 
 
 def write_tokens(path, vocab, count):
@@ -221,8 +293,11 @@ def main():
     parser = argparse.ArgumentParser(description="hilbert against PyTorch on this machine")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=4, help="sequences of a training step")
     parser.add_argument("--steps", type=int, default=3, help="timed steps of one training run")
     parser.add_argument("--only", help="only the rows that contain these words")
+    parser.add_argument("--instructions", choices=PEER_LIMITS, help="limits both sides to these")
+    parser.add_argument("--cpu-time", action="store_true", help="of training: processor time")
     parser.add_argument("--save", action="store_true")
     args = parser.parse_args()
     if not os.path.exists(HILBERT):
@@ -230,7 +305,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="bench-", dir=BUILD) as folder:
         bench = Bench(args, folder)
         bench.measure()
-        bench.print_table()
+        print(bench.table())
         if args.save:
             bench.save()
 

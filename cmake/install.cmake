@@ -1,4 +1,5 @@
-# `make install`: program, library, public headers, pkg-config files, CMake package, manual pages.
+# `make install`: program, library, public headers, pkg-config files, CMake package, manual pages,
+# descriptions of clusters.
 # The descriptions find the prefix from their own place, so that an installed tree can be moved.
 include(CMakePackageConfigHelpers)
 
@@ -19,6 +20,7 @@ if(NOT HIL_SANITIZE AND NOT HIL_FUZZ)
   add_dependencies(hilbert hil_shared) # `make` builds all that `make install` installs
 endif()
 install(TARGETS hilbert RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(DIRECTORY clusters DESTINATION ${CMAKE_INSTALL_DATADIR}/hilbert FILES_MATCHING PATTERN *.json)
 install(DIRECTORY include/hilbert DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h)
 
 set(manual ${CMAKE_BINARY_DIR}/man)

@@ -1,6 +1,10 @@
 # tests/*/test_*.c are programs, tests/*/test_*.sh run with bash; exit 77 means skipped. A source
 # with a comment line "soak: --full" has a long version as well, which only `make soak` runs. Scripts
 # that start several ranks use tests/mpi.sh and are labelled mpi.
+# These take longest: where no times of an earlier run are known, they start before the others, so
+# that no core is idle at the end.
+set(HIL_LONG_TESTS test_bundle test_cli_plan_time test_cuda_auto test_equality test_idle_experts
+  test_python test_transcripts test_wheel)
 function(hil_test name source)
   get_filename_component(folder ${source} DIRECTORY)
   get_filename_component(folder ${folder} NAME)
@@ -16,6 +20,9 @@ function(hil_test name source)
   file(STRINGS ${source} ranks REGEX "/mpi\\.sh")
   if(ranks) # of its own: several processes; first, so that no core waits for the last of them
     set_tests_properties(${name} PROPERTIES LABELS "${folder};mpi" PROCESSORS 2 COST 60)
+  endif()
+  if(name IN_LIST HIL_LONG_TESTS)
+    set_tests_properties(${name} PROPERTIES COST 50)
   endif()
   file(STRINGS ${source} long REGEX "^(/\\*|#) soak: --full")
   if(long)

@@ -16,7 +16,9 @@
     "qwen3_pad", "gemma", "gemma2", "gemma3", "phi3", "llama_yarn", "phi", "gpt_neox",             \
         "gpt_neox_serial", "olmo2", "olmo3", "granite", "smollm3", "stablelm",                     \
         "stablelm_parallel", "cohere", "cohere2", "mistral_nemo", "olmoe", "qwen2_moe",            \
-        "granitemoe", "exaone4", "gpt_oss"
+        "granitemoe", "exaone4", "gpt_oss", "deepseek_v2", "deepseek_v2_lite", "deepseek_v3",      \
+        "deepseek_v3_plain", "glm4_moe", "glm4_moe_lite", "dots1", "phi_norms", "cohere_norms",    \
+        "stablelm_norms"
 
 enum { GOLDEN_SEQ = 32, GOLDEN_BATCH = 4, GOLDEN_STEPS = 20 };
 

@@ -16,12 +16,13 @@ cached() { sed -nE "s/^$1:[A-Z]+=//p" "$build/CMakeCache.txt"; }
 cc=$(cached CMAKE_C_COMPILER)
 version=$(cached CMAKE_PROJECT_VERSION)
 tree=$work/hilbert-$version-linux-x86_64
-mkdir -p "$tree"/{bin,lib/{hilbert,pkgconfig,cmake/hilbert},include,share/{man,doc/hilbert}}
+mkdir -p "$tree"/{bin,lib/{hilbert,pkgconfig,cmake/hilbert},include,share/{man,hilbert,doc/hilbert}}
 
 "$source/tools/bundle_link.sh" "$build" "$tree"
 
-# What is read: headers, descriptions for builds, manual, documents, examples, measurements.
+# What is read: headers, descriptions for builds and of clusters, manual, documents, examples, measurements.
 cp -r "$source/include/hilbert" "$tree/include"
+cp -r "$source/clusters" "$tree/share/hilbert"
 "$source/tools/man_pages.sh" "$tree/share/man" "$version"
 cp "$source/cmake/bundle-config.cmake" "$tree/lib/cmake/hilbert/hilbert-config.cmake"
 cp "$build/hilbert-config-version.cmake" "$tree/lib/cmake/hilbert"

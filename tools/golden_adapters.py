@@ -64,6 +64,10 @@ ADAPTERS |= {
     "experts_only": ("mixtral", dict(
         r=3, lora_alpha=4, target_modules=[], target_parameters=["layers.1.mlp.experts.down_proj"],
         use_rslora=True)),
+    # The columns of gate and up alternate.
+    "experts_alternating": ("gpt_oss", dict(
+        r=2, lora_alpha=3, target_modules=["q_proj"],
+        target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
 }
 # Of experts: the name in files, that of the parameter, the expert, and its rows.
 EXPERTS = {"experts": ("model.layers.2.mlp.experts.5.up_proj.weight",
@@ -73,6 +77,7 @@ EXPERTS = {"experts": ("model.layers.2.mlp.experts.5.up_proj.weight",
            "experts_only": ("model.layers.1.block_sparse_moe.experts.2.w2.weight",
                             "model.layers.1.mlp.experts.down_proj", 2, slice(None))}
 MERGED = {"gpt2": "transformer.h.1.mlp.c_proj.weight",
+          "gpt_oss": "model.layers.1.mlp.experts.gate_up_proj",
           "layers": "model.layers.2.mlp.down_proj.weight", "expression": "model.layers.1.self_attn.o_proj.weight", "saved": "lm_head.weight"}
 
 

@@ -49,8 +49,10 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import (AutoConfig, AutoModelForCausalLM, Cohere2Config, CohereConfig,
+                          DeepseekV2Config, DeepseekV3Config, Dots1Config,
                           Exaone4Config, Gemma2Config, Gemma3Config,
-                          Gemma3ForConditionalGeneration, Gemma3TextConfig, GemmaConfig, GPT2Config,
+                          Gemma3ForConditionalGeneration, Gemma3TextConfig, GemmaConfig,
+                          Glm4MoeConfig, Glm4MoeLiteConfig, GPT2Config,
                           GPTNeoXConfig, GptOssConfig, GraniteConfig, GraniteMoeConfig, LlamaConfig,
                           Mistral3Config, Mistral3ForConditionalGeneration, MistralConfig,
                           MixtralConfig, Olmo2Config, Olmo3Config, OlmoeConfig,
@@ -127,6 +129,10 @@ MIXED = dict(output_router_logits=True, router_aux_loss_coef=0.04)
 PLUS = ("gemma",)  # norms with 1 + weight
 LONG = dict(rope_type="longrope", rope_theta=10000.0, partial_rotary_factor=0.75,
             short_factor=[1.0, 1.1, 1.3], long_factor=[1.0, 2.5, 4.0])
+LATENT = {**SMALL, "num_key_value_heads": 4, "kv_lora_rank": 14, "qk_nope_head_dim": 6,
+          "qk_rope_head_dim": 4, "v_head_dim": 8, "moe_intermediate_size": 14}
+MSCALE = dict(rope_type="yarn", rope_theta=1000.0, factor=4.0, beta_fast=4.0, beta_slow=1.0,
+              mscale=0.9, mscale_all_dim=0.6, original_max_position_embeddings=24)
 FAMILIES = {
     "qwen3_pad": lambda: Qwen3Config(**SMALL, head_dim=10),
     "gemma": lambda: GemmaConfig(**SMALL, head_dim=10),
@@ -196,7 +202,46 @@ FAMILIES = {
                              beta_slow=1.0, truncate=False, original_max_position_embeddings=24)),
     "exaone4": lambda: Exaone4Config(**{**SMALL, "num_hidden_layers": 3}, head_dim=10,
                                      sliding_window=6, sliding_window_pattern=2),
+    "deepseek_v2": lambda: DeepseekV2Config(
+        **{**LATENT, "num_hidden_layers": 3}, q_lora_rank=10, first_k_dense_replace=1,
+        n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=2,
+        topk_method="group_limited_greedy", n_group=3, topk_group=2, routed_scaling_factor=1.7,
+        rope_parameters=dict(MSCALE)),
+    # The shape of V2-Lite: queries without a latent vector, experts from all groups.
+    "deepseek_v2_lite": lambda: DeepseekV2Config(
+        **LATENT, q_lora_rank=None, attention_bias=True, n_routed_experts=5,
+        num_experts_per_tok=2, n_shared_experts=1, rms_norm_eps=1e-5),
+    "deepseek_v3": lambda: DeepseekV3Config(
+        **{**LATENT, "num_hidden_layers": 3}, q_lora_rank=10, first_k_dense_replace=1,
+        n_routed_experts=8, num_experts_per_tok=3, n_shared_experts=1, n_group=4, topk_group=2,
+        routed_scaling_factor=2.5, rope_parameters=dict(MSCALE)),
+    # The shape of Moonlight: one group; the halves of a head turn.
+    "deepseek_v3_plain": lambda: DeepseekV3Config(
+        **LATENT, q_lora_rank=None, first_k_dense_replace=0, n_routed_experts=6,
+        num_experts_per_tok=2, n_shared_experts=2, n_group=1, topk_group=1, norm_topk_prob=False,
+        rope_interleave=False, rms_norm_eps=1e-5),
+    "glm4_moe": lambda: Glm4MoeConfig(
+        **{**SMALL, "num_hidden_layers": 3}, head_dim=12, moe_intermediate_size=14,
+        n_routed_experts=6, num_experts_per_tok=2, first_k_dense_replace=1, attention_bias=True,
+        use_qk_norm=True, routed_scaling_factor=1.5),
+    "glm4_moe_lite": lambda: Glm4MoeLiteConfig(
+        **{**LATENT, "num_hidden_layers": 3}, q_lora_rank=10, n_routed_experts=6,
+        num_experts_per_tok=2, mlp_layer_types=["sparse", "dense", "sparse"]),
+    "dots1": lambda: Dots1Config(
+        **{**SMALL, "num_hidden_layers": 3}, head_dim=12, moe_intermediate_size=14,
+        n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=2, first_k_dense_replace=1,
+        norm_topk_prob=True, routed_scaling_factor=1.5, sliding_window=6, max_window_layers=2),
+    "phi_norms": lambda: PhiConfig(**{**SMALL, "hidden_size": 32}, qk_layernorm=True),
+    # The shapes of Command-R+ and of StableLM 2 12B.
+    "cohere_norms": lambda: CohereConfig(**SMALL, logit_scale=0.25, use_qk_norm=True),
+    "stablelm_norms": lambda: StableLmConfig(
+        **{**SMALL, "hidden_size": 32}, use_parallel_residual=True, qk_layernorm=True),
 }
+
+
+def is_vector(name, p):
+    """Also the norms of Command-R+, which have a row for each head."""
+    return p.ndim == 1 or name.endswith("_norm.weight")
 
 
 def create(config, seed, pad=None):
@@ -210,8 +255,12 @@ def create(config, seed, pad=None):
     with torch.no_grad():
         for name, p in model.named_parameters():
             p.normal_(0.0, STD, generator=random)
-            if p.ndim == 1 and name.endswith("weight") and not config.model_type.startswith(PLUS):
+            if is_vector(name, p) and name.endswith("weight") \
+                    and not config.model_type.startswith(PLUS):
                 p.add_(1.0)
+        for name, p in model.named_buffers():
+            if name.endswith("e_score_correction_bias"):
+                p.normal_(0.0, STD, generator=random)
     return model.eval()
 
 
@@ -228,7 +277,7 @@ def make_tokens(vocab, seed):
 
 
 def optimizer_of(named):
-    decayed = lambda name, p: p.ndim >= 2 and not name.endswith("bias")
+    decayed = lambda name, p: not is_vector(name, p) and not name.endswith("bias")
     decay = [p for name, p in named if decayed(name, p)]
     rest = [p for name, p in named if not decayed(name, p)]
     return torch.optim.AdamW([dict(params=decay, weight_decay=0.1),

@@ -21,6 +21,7 @@ mkdir -p "$package"
 install -m 755 "$work/tree/bin/hilbert" "$package/hilbert"
 install -m 644 "$work/tree/lib/libhilbert.so.$version" "$package/libhilbert.so.${version%.*}"
 find "$work/tree/lib/hilbert" -name '*.so' -exec install -m 644 {} "$package" \;
+install -D -m 644 -t "$package/clusters" "$source"/clusters/*.json
 "$source/tools/bundle_check.sh" "$work/wheel" || die "it would not run elsewhere"
 mkdir "$work/wheel/licences"
 cp "$source/LICENSE" "$work"/tree/share/doc/hilbert/licence-*.txt "$work/wheel/licences"

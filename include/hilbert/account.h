@@ -33,6 +33,7 @@ typedef struct hil_step_account {
     uint64_t reduced_bytes;  /* of gradients */
     hil_wait_seconds wait_seconds;
     double exposed_update_seconds; /* part of the update that did not overlap with compute */
+    uint64_t skipped_bytes;        /* not moved, because experts had no tokens */
 } hil_step_account;
 
 /* Most bytes of each tier; 0: no limit was set. */

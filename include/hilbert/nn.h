@@ -53,9 +53,10 @@ typedef enum hil_role {
     HIL_BIAS,       /* a vector of zeros, not decayed */
     HIL_ROUTER,     /* as HIL_MATRIX, but an adapter for all linear layers leaves it out */
     HIL_OFFSET,     /* as HIL_BIAS, of a norm: its weight minus 1 */
+    HIL_FIXED,      /* as HIL_BIAS, but never trained: a buffer of files */
 } hil_role;
 
-/* `rows` is 1 for vectors, which need no `std`. */
+/* Vectors need no `std`, and one row; with more, files hold them as rows x cols. */
 typedef struct hil_param_form {
     hil_role role;
     int64_t rows, cols;
@@ -107,6 +108,10 @@ HIL_API hil_status hil_linear_add(hil_tape *t, hil_value *x, hil_param *weight, 
 HIL_API hil_status hil_linear_share(hil_tape *t, hil_value *x, int count, hil_param *const *weight);
 HIL_API hil_status hil_layernorm(hil_tape *t, hil_value *x, hil_param *weight, hil_param *bias,
                                  double eps, hil_value **y); /* bias may be NULL */
+/* LayerNorm of each head of x (B, T, H, D) with weights of its own: `weight` holds those of all
+   heads, or is the first of H parameters that were registered one after the other. */
+HIL_API hil_status hil_head_norm(hil_tape *t, hil_value *x, hil_param *weight, double eps,
+                                 hil_value **y);
 HIL_API hil_status hil_rmsnorm(hil_tape *t, hil_value *x, hil_param *weight, double eps,
                                hil_value **y);
 /* The same with 1 + weight. */
@@ -123,6 +128,7 @@ typedef struct hil_rope_options {
     /* Taken instead where a sequence has more than `longer_than` positions; NULL: none. */
     const float *longer;
     int64_t longer_than;
+    int64_t first; /* numbers of each head before those that turn */
 } hil_rope_options;
 HIL_API void hil_rope_defaults_sized(hil_rope_options *options, size_t size);
 #define hil_rope_defaults(options) hil_rope_defaults_sized(options, sizeof *(options))
@@ -138,7 +144,8 @@ typedef struct hil_attention_options {
 } hil_attention_options;
 HIL_API void hil_attention_defaults_sized(hil_attention_options *options, size_t size);
 #define hil_attention_defaults(options) hil_attention_defaults_sized(options, sizeof *(options))
-/* q (B, T, H, D), k and v (B, T, KV, D): causal, inside each document. `options` may be NULL. */
+/* q (B, T, H, D), k and v (B, T, KV, D): causal, inside each document. The heads of v may be
+   smaller than D; so are then those of y. `options` may be NULL. */
 HIL_API hil_status hil_attention(hil_tape *t, hil_value *q, hil_value *k, hil_value *v,
                                  const hil_attention_options *options, hil_value **y);
 /* The same from one tensor: qkv (B, T, 3 H, D) has the heads of q, then of k, then of v. */
@@ -164,6 +171,9 @@ HIL_API hil_status hil_softcap(hil_tape *t, hil_value *x, double cap, hil_value 
 /* Cuts the last dimension into 1 to 4 parts of these sizes. */
 HIL_API hil_status hil_split(hil_tape *t, hil_value *x, int parts, const int64_t *sizes,
                              hil_value **y);
+/* The columns of 1 to 4 tensors side by side. Where heads differ, (B, T, H, D) and (B, T, 1, D),
+   all heads have those of the one. */
+HIL_API hil_status hil_join(hil_tape *t, int parts, hil_value *const *x, hil_value **y);
 HIL_API hil_status hil_add(hil_tape *t, hil_value *x, hil_value *y, hil_value **sum);
 HIL_API hil_status hil_dropout(hil_tape *t, hil_value *x, double rate, hil_value **y);
 /* The same elements seen with another shape; -1 at most once. */
@@ -180,6 +190,13 @@ typedef struct hil_route_options {
     size_t size; /* set by hil_route_defaults */
     int64_t chosen;
     bool normalized; /* the weights of a position add up to 1 */
+    bool sigmoid;    /* by their sigmoids instead */
+    /* Only from the `groups_chosen` best of `groups` groups of experts; 0: from all. A group is as
+       good as its best expert, or with `pairs` as its best two together. */
+    bool pairs;
+    int64_t groups, groups_chosen;
+    double scale;          /* of the weights; 0: 1 */
+    hil_param *correction; /* HIL_FIXED: added where experts are chosen; NULL: nothing is */
 } hil_route_options;
 HIL_API void hil_route_defaults_sized(hil_route_options *options, size_t size);
 #define hil_route_defaults(options) hil_route_defaults_sized(options, sizeof *(options))

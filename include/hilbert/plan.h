@@ -16,9 +16,9 @@ typedef struct hil_plan_options {
     const char *gpu; /* plan for this GPU, such as "RTX 4090"; NULL: for what `device` names */
     int64_t context; /* plan hil_chat_open with a context of so many tokens; 0: plan training */
     /* File that describes a machine of one node or many, which is planned for instead of this one;
-       NULL: none. `ranks` and `gpu` follow from it. */
+       "this": this one, as hil_probe describes it. NULL: none. `ranks` and `gpu` follow from it. */
     const char *cluster;
-    bool largest; /* with `cluster`: find how many such layers would fit, too */
+    bool largest; /* with `cluster`: find the largest such model, too */
 } hil_plan_options;
 HIL_API void hil_plan_defaults_sized(hil_plan_options *options, size_t size);
 #define hil_plan_defaults(options) hil_plan_defaults_sized(options, sizeof *(options))

@@ -33,6 +33,7 @@ typedef struct hil_probe_options {
     const char *cache; /* file that keeps speeds between runs; NULL: none */
     bool again;        /* measure even what the cache has */
     bool json;         /* hil_probe prints one JSON object */
+    bool describe;     /* hil_probe prints a description for hil_plan_options.cluster */
 } hil_probe_options;
 HIL_API void hil_probe_defaults_sized(hil_probe_options *options, size_t size);
 #define hil_probe_defaults(options) hil_probe_defaults_sized(options, sizeof *(options))

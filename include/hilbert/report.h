@@ -57,9 +57,10 @@ typedef struct hil_plan_scale {
     int64_t active; /* parameters that a token uses: of a mixture only the chosen experts' */
     int operations; /* for each of these and token: 6, of an adapter 4; recomputing not counted */
     double flops;   /* these operations per second and GPU */
-    hil_plan_change change[HIL_PLAN_CHANGES];
-    int64_t layers, largest_layers; /* of the model; the most that fit. 0: not asked for */
+    hil_plan_change change[HIL_PLAN_CHANGES]; /* of parts that it has; then names are NULL */
+    int64_t layers, largest_layers; /* of the model; of the largest that fits, 0: not even one */
     int64_t largest_parameters;
+    int64_t hidden, largest_hidden; /* the hidden sizes; largest_hidden 0: it was not asked for */
 } hil_plan_scale;
 
 /* Bytes and seconds are of one rank and one step. */

@@ -62,7 +62,7 @@ typedef struct hil_train_options {
     int64_t seq;               /* tokens of a sequence; 0: the model's positions, at most 1024 */
     int64_t batch;             /* sequences per step */
     int64_t micro_batch;       /* sequences a rank computes at once; 0: chosen by rule */
-    const char *optimizer;     /* "adamw", "lion", "adamw8bit" */
+    const char *optimizer;     /* "adamw", "lion", "adamw8bit", "muon" */
     const char *const *freeze; /* shell patterns: parameters with such names are not trained */
     size_t freeze_count;
     hil_adapter_choice adapter;
@@ -70,7 +70,7 @@ typedef struct hil_train_options {
     double beta2; /* below 0: the optimizer's default */
     hil_schedule schedule;
     int64_t warmup;
-    const char *dtype;      /* "bf16", "fp32", "fp16" */
+    const char *dtype;      /* "bf16", "fp32", "fp16", "fp8" */
     const char *save_dtype; /* NULL: the input's */
     uint64_t seed;
     int threads; /* of each rank; 0: all, divided by the ranks of a machine */
@@ -108,9 +108,11 @@ typedef struct hil_train_options {
     hil_loss_scale loss_scale; /* of fp16; all 0: the default */
     /* A checkpoint of DeepSpeed to go on from: weights, moments and step; NULL: none. */
     const char *resume_deepspeed;
-    bool report;             /* write OUT/run.json and OUT/report.html while the run trains */
-    const char *tensorboard; /* folder for TensorBoard's event files; NULL: none */
-    const char *command;     /* what the report calls the command of the run; NULL: nothing */
+    bool report;               /* write OUT/run.json and OUT/report.html while the run trains */
+    const char *tensorboard;   /* folder for TensorBoard's event files; NULL: none */
+    const char *command;       /* what the report calls the command of the run; NULL: nothing */
+    int64_t sample_every;      /* steps between samples of text; 0: none */
+    const char *sample_prompt; /* what samples continue; NULL: the beginning of a text */
 } hil_train_options;
 
 typedef struct hil_train_result {

@@ -21,6 +21,11 @@ typedef struct hil_speeds {
     double op_call;       /* fixed overhead of an operation, in seconds */
     double one_way;       /* copies to or from a device while none go the other way; 0: as fast as
                              to_device and to_host, which are those of both at once */
+    double network_call;  /* fixed overhead of a gather or reduction over ranks, in seconds */
+    double cached;        /* as memory, but what the cores' caches hold; 0: not known */
+    double pool_run;      /* to start all threads of the CPU and to wait for them, in seconds */
+    double threads, cpus; /* of the CPU that computes, and what they run on; 0: not known */
+    double gemm_fp8;      /* products in 8 bits; 0: they are computed in bf16 */
 } hil_speeds;
 
 /* Speeds of a drive in bytes per second. */

@@ -41,7 +41,7 @@ typedef struct hil_param_store_options {
                                   disks are equally fast */
     uint64_t window;       /* bytes of device memory for tiles in use and prefetched; 0: chosen */
     const char *dtype;     /* of matrices: "bf16", "fp32", "fp16"; vectors are always fp32 */
-    const char *optimizer; /* "adamw", "lion", "adamw8bit" */
+    const char *optimizer; /* "adamw", "lion", "adamw8bit", "muon" */
     double weight_decay, beta1, eps;
     double beta2;       /* below 0: the optimizer's default */
     double clip;        /* gradients are scaled down to this norm; 0: never */
@@ -70,6 +70,8 @@ typedef struct hil_param_store_options {
     bool average; /* gradients of the ranks are averaged instead of added; in the update, so without
                      a rounding of its own */
     hil_loss_scale loss_scale; /* of fp16; all 0: the default */
+    bool grows; /* hil_param_store_grow may be called: on a GPU, takes larger buffers of host memory
+                 */
 } hil_param_store_options;
 
 HIL_API void hil_param_store_defaults_sized(hil_param_store_options *options, size_t size);
@@ -120,6 +122,11 @@ HIL_API hil_status hil_param_store_estimate_place(hil_param_store *store,
                                                   hil_param_store_estimate *out);
 HIL_API hil_param_store_bytes hil_param_store_placed(const hil_param_store *store);
 
+/* Gives the store up to so many bytes of device memory more than its budget (see options.grows):
+   once, between steps, on one rank. Units move there, those on disk first; the numbers stay the
+   same. *taken: what they took, 0 if none fits. Waits for the update and for a save. */
+HIL_API hil_status hil_param_store_grow(hil_param_store *store, uint64_t bytes, uint64_t *taken);
+
 /* After hil_param_store_place. Tile t of a matrix begins at row t * hil_param_store_tile_rows; the
    last tile may have fewer rows. A vector is one tile. */
 HIL_API int64_t hil_param_store_tiles(const hil_stored_param *param);
@@ -128,12 +135,15 @@ HIL_API int64_t hil_param_store_tile_rows(const hil_stored_param *param);
 /* Elements [first, first + count) as fp32; call between steps, on all ranks, which read the same
    and write the same numbers. Move a large parameter one tile at a time: on disk a part of a page
    costs as much as the page. For matrices in bf16 and fp16 these are the fp32 master weights.
-   Moments are for saving and restoring; Lion has only the first. */
+   Moments are for saving and restoring; which there are depends on the optimizer and, with Muon, on
+   the parameter: hil_param_store_has. */
 typedef enum hil_param_store_state {
     HIL_PARAM_STORE_WEIGHT,
     HIL_PARAM_STORE_MOMENT1,
     HIL_PARAM_STORE_MOMENT2
 } hil_param_store_state;
+HIL_API bool hil_param_store_has(const hil_param_store *store, const hil_stored_param *param,
+                                 hil_param_store_state state);
 HIL_API hil_status hil_param_store_read(hil_param_store *store, hil_stored_param *param,
                                         hil_param_store_state state, int64_t first, int64_t count,
                                         float *out);

@@ -17,8 +17,8 @@ typedef struct hil_trainer hil_trainer; /* borrows the model until destroyed */
 
 typedef struct hil_trainer_options {
     size_t size;               /* set by hil_trainer_defaults */
-    const char *dtype;         /* "bf16", "fp32", "fp16" */
-    const char *optimizer;     /* "adamw", "lion", "adamw8bit" */
+    const char *dtype;         /* "bf16", "fp32", "fp16"; "fp8": bf16 with products in 8 bits */
+    const char *optimizer;     /* "adamw", "lion", "adamw8bit", "muon" */
     const char *const *freeze; /* shell patterns: parameters with such names are not trained */
     size_t freeze_count;
     int threads; /* 0: all */

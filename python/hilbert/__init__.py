@@ -38,7 +38,13 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(".zero", __name__)
     if name not in _HOME:
         raise AttributeError(f"module 'hilbert' has no attribute '{name}'")
-    value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    try:
+        value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ModuleNotFoundError(f"hilbert.{name} needs PyTorch, which is not installed here: pip install torch",
+                                  name="torch") from None
     globals()[name] = value
     return value
 

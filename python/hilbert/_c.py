@@ -40,7 +40,7 @@ class StoreOptions(Structure):
                 ("threads", c_int), ("device", DeviceChoice), ("stream", c_void_p),
                 ("saves", c_bool), ("comm", c_void_p), ("keep_window", c_uint64),
                 ("keep_host", c_uint64), ("probe_cache", c_char_p), ("average", c_bool),
-                ("loss_scale", LossScale)]
+                ("loss_scale", LossScale), ("grows", c_bool)]
 
 
 class StoreForm(Structure):
@@ -80,7 +80,8 @@ class StepAccount(Structure):
     _fields_ = ([(name, c_uint64) for name in
                  ("device_peak", "host_peak", "disk_peak", "disk_read_bytes", "disk_written_bytes",
                   "to_device_bytes", "to_host_bytes", "gathered_bytes", "reduced_bytes")] +
-                [("wait_seconds", WaitSeconds), ("exposed_update_seconds", c_double)])
+                [("wait_seconds", WaitSeconds), ("exposed_update_seconds", c_double),
+                 ("skipped_bytes", c_uint64)])
 
 
 TRAIN, EVAL = 0, 1  # hil_param_store_pass
@@ -94,6 +95,7 @@ _FUNCTIONS = {
     "hil_param_store_add": (True, [_store, c_char_p, POINTER(StoreForm), POINTER(c_void_p)]),
     "hil_param_store_place": (True, [_store]),
     "hil_param_store_estimate_place": (True, [_store, POINTER(StoreEstimate)]),
+    "hil_param_store_grow": (True, [_store, c_uint64, POINTER(c_uint64)]),
     "hil_param_store_read": (True, [_store, _param, c_int, c_int64, c_int64, c_void_p]),
     "hil_param_store_write": (True, [_store, _param, c_int, c_int64, c_int64, c_void_p]),
     "hil_param_store_begin": (True, [_store, c_int]),
@@ -161,6 +163,8 @@ def _load() -> ctypes.CDLL:
     library.hil_param_store_get_progress.restype = StoreProgress
     library.hil_param_store_updates.argtypes = [_param]
     library.hil_param_store_updates.restype = c_int64
+    library.hil_param_store_has.argtypes = [_store, _param, c_int]
+    library.hil_param_store_has.restype = c_bool
     library.hil_param_store_defaults_sized.argtypes = [POINTER(StoreOptions), c_size_t]
     library.hil_param_store_defaults_sized.restype = None
     return library

@@ -11,7 +11,8 @@ right shape, and reading one by mistake gives NaN.
   the module that reads it ends;
 - when backward needs it: saved tensors that are parameters, or views of them, are packed as
   references, and live as long as the node of the graph that runs;
-- when it is read outside of any forward: as a copy, which is written back if it was changed.
+- when it is read outside of any forward: as a copy, which is written back if it was changed, and
+  stays until the weights change while a graph refers to the parameter.
 Everything but the copies is a lease: see [Note: leases] in _store.py. Where leases of a forward do
 not fit into the window together, parameters that no variable of the program names are put back (if
 the module reads them again, they are taken out again), then others become copies.
@@ -231,7 +232,7 @@ class Uses:
         if self._stack:
             raise UsageError("step() was called inside of a forward")
         self.open(_c.TRAIN)
-        self.drop_copies()
+        self.drop_copies(stale=True)
         if self.store.referred():
             gc.collect()
         try:
@@ -355,14 +356,22 @@ class Uses:
         slot.param.data = slot.copy
         self._copies.append(slot)
 
-    def drop_copies(self, slots: Optional[Iterable[ModelSlot]] = None) -> None:
-        """Ends the reads of these, or all. What was changed between steps is written back."""
+    def drop_copies(self, slots: Optional[Iterable[ModelSlot]] = None, stale: bool = False) -> None:
+        """Ends the reads of these, or all. What was changed between steps is written back. A copy
+        that a graph refers to stays for backward, unless the weights change now: `stale`. Then
+        that backward fails, as in PyTorch."""
         for slot in list(self._copies) if slots is None else slots:
+            same, used = _same(slot), slot.param._use_count() > 1
+            unchanged = bool(same.all())
+            if unchanged and used and not stale:
+                continue
             self._copies.remove(slot)
-            same, values, original = _same(slot), slot.param.data, slot.original
+            values, original = slot.param.data, slot.original
             slot.copy = slot.original = None
             slot.param.data = slot.placeholder
-            if bool(same.all()):
+            if used:
+                torch.autograd.graph.increment_version(slot.param)
+            if unchanged:
                 continue
             if self.summing or self._stack:
                 raise UsageError(f"{slot.name} was changed inside of a training step, which is not "
@@ -389,7 +398,7 @@ class Uses:
         """Replaces the weights. Between steps."""
         self.idle()
         if slot.copy is not None:
-            self.drop_copies([slot])
+            self.drop_copies([slot], stale=True)
         self.store.write(slot, values)
 
 

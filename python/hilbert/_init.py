@@ -14,7 +14,7 @@ import sys
 import tempfile
 import weakref
 from collections import OrderedDict
-from typing import Iterable, Iterator, Optional, Union
+from typing import Iterable, Iterator, List, Optional, Union
 
 import torch
 from torch import nn
@@ -135,6 +135,16 @@ def take(param: nn.Parameter) -> torch.Tensor:
     delattr(param, _ATTRIBUTE)
     waiting.file.forget(waiting)
     return waiting.file.read(waiting) if waiting.away else param.data
+
+
+@contextlib.contextmanager
+def present(params: List[nn.Parameter]) -> Iterator[None]:
+    """Inside, these parameters are in RAM, and what is changed in place stays changed."""
+    for param in params:
+        waiting = getattr(param, _ATTRIBUTE, None)
+        if waiting is not None:
+            waiting.file.bring(waiting)
+    yield
 
 
 @contextlib.contextmanager

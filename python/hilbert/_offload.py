@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import os
 import resource
+import warnings
 import weakref
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Union
 
@@ -17,7 +18,7 @@ from ._activations import Activations, allowance, reserve
 from ._hooks import ModelSlot, Uses, attach, stages
 from ._state import attach_state, guard_apply
 from ._store import DTYPES, NAMES, Options, Store
-from .errors import UsageError
+from .errors import Error, UsageError
 from ._init import take
 from ._ranks import Ranks, initialise, local_size, world_size
 from .optimizer import Groups, Optimizer, groups_of, take_torch
@@ -35,9 +36,7 @@ class Offload:
         for slot in self.slots:
             self.store.add(slot)
         self.store.place()
-        for slot in self.slots:
-            self.store.write(slot, take(slot.param))
-            slot.make_placeholder(self.store.device)
+        self.store.write_all((slot, self._take(slot)) for slot in self.slots)
         self.uses = Uses(self.store, model)
         attach(model, self.uses, self._slots)
         attach_state(model, self.uses, self._slots)
@@ -51,6 +50,12 @@ class Offload:
                     self._slots[id(param)].holders += 1
         self.last_norm = 0.0
         _states.add(self)
+
+    def _take(self, slot: ModelSlot) -> torch.Tensor:
+        """The numbers of a parameter, which becomes a placeholder."""
+        values = take(slot.param)
+        slot.make_placeholder(self.store.device)
+        return values
 
     @property
     def slots(self) -> Iterable[ModelSlot]:
@@ -78,14 +83,27 @@ class Offload:
     def update(self) -> None:
         """The optimizer's step."""
         self.last_norm = self.uses.update()
+        if self.store.options.grows:
+            self._grow()
+
+    def _grow(self) -> None:
+        """After the first step: what PyTorch did not need of the device is the store's."""
+        options = self.store.options
+        options.grows = False
+        spare = spare_memory(options.device)
+        try:
+            options.device_memory += self.store.grow(spare) if spare > 0 else 0
+        except Error as error:  # such as another program that took it
+            warnings.warn(f"device_memory stays as it is: {error}", stacklevel=4)
 
     def reset_moments(self) -> None:
         """Begins the optimizer anew with the weights as they are. Between steps."""
         self.idle()
         for slot in self.slots:
             if slot.trainable:
-                for state in (_c.MOMENT1, _c.MOMENT2)[:1 if self.store.options.optimizer == "lion" else 2]:
-                    self.store.write(slot, torch.zeros(slot.elements), state)
+                for state in (_c.MOMENT1, _c.MOMENT2):
+                    if self.store.has(slot, state):
+                        self.store.write(slot, torch.zeros(slot.elements), state)
         progress = self.store.progress
         progress.updates = 0
         self.store.progress = progress
@@ -113,6 +131,14 @@ class Offload:
         """Updates every parameter that has a gradient. Returns the norm of all gradients."""
         self.optimizer.step()
         return self.last_norm
+
+
+def spare_memory(device: torch.device) -> int:
+    """Bytes of a GPU that PyTorch has not needed so far, less a quarter of what it has."""
+    if device.type != "cuda":
+        return 0
+    margin = max(1 << 30, torch.cuda.max_memory_reserved(device) // 4)
+    return torch.cuda.mem_get_info(device)[0] - margin
 
 
 def _open_store(options: Options) -> Store:
@@ -149,12 +175,12 @@ def state_of(model: nn.Module) -> Offload:
 _states: "weakref.WeakSet[Offload]" = weakref.WeakSet()
 
 
-def _find(params: List[nn.Parameter]) -> Offload:
-    """The state behind the model that has one of these."""
+def find_state(params: List[nn.Parameter]) -> Optional[Offload]:
+    """The state behind the offloaded model that has one of these."""
     for state in _states:
         if any(state.slot_of(param) is not None for param in params):
             return state
-    raise UsageError("none of these parameters is in a model that was given to hilbert.offload")
+    return None
 
 
 def _main_dtype(model: nn.Module) -> torch.dtype:
@@ -182,13 +208,14 @@ def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = 
     Returns the same object with two more methods, `backward(loss)` and `step()`, and the attributes
     `optimizer` and `hilbert`. Several `backward` calls before one `step` accumulate.
 
-    optimizer: "adamw", "adamw8bit", "lion", or a torch.optim.AdamW, whose groups are taken over.
+    optimizer: "adamw", "adamw8bit", "lion", "muon", or a torch.optim.AdamW, whose groups are taken over.
     params: groups as torch.optim takes them; names instead of parameters are allowed too.
     clip: gradients are scaled down to this norm; 0: never.
     dtype: "fp32", "bf16" or "fp16", in which the model computes (masters are fp32); None: the
         model's own.
     device_memory, host_memory, disk: hard budgets of what hilbert holds, as in "20G", "64G",
-        ["/nvme:500G", "/other"]. Without a GPU both kinds of memory are RAM.
+        ["/nvme:500G", "/other"]. Without a GPU both kinds of memory are RAM. Without device_memory, half
+        of what the GPU has free, and from the second step on all that the first one did not need.
     device: "cuda", "cuda:1" or "cpu"; None: a GPU where there is one. The model computes there, on
         the stream that is current now.
     window: device memory for weights and gradients in use and prefetched; None: chosen.
@@ -282,7 +309,8 @@ def _device(name: Union[None, str, torch.device]) -> torch.device:
 
 
 def _set_budgets(options: Options, device_memory: Size, host_memory: Size) -> None:
-    """Defaults: of a GPU half of what is free, of RAM half as well, and without a GPU a quarter of
+    """Defaults: of a GPU half of what is free, and after the first step what that did not need
+    (`Offload.update`); of RAM half as well, and without a GPU a quarter of
     it as device memory, which the ranks of the machine divide. PyTorch needs the rest for
     activations."""
     free = available_memory()
@@ -291,6 +319,7 @@ def _set_budgets(options: Options, device_memory: Size, host_memory: Size) -> No
     device = parse_size("device_memory", device_memory, device_free)
     host = parse_size("host_memory", host_memory, free)
     sharers = -(-local_size() // (torch.cuda.device_count() if gpu else 1))
+    options.grows = device is None and world_size() == 1
     options.device_memory = device_free // ((2 if gpu else 4) * sharers) if device is None else device
     options.host_memory = free // 2 if host is None else host
 
@@ -316,7 +345,9 @@ def gathered(what: Union[nn.Module, nn.Parameter, Iterable[nn.Parameter]],
     """
     params = what.parameters() if isinstance(what, nn.Module) else what
     params = [params] if isinstance(params, nn.Parameter) else list(params)
-    state = state_of(model) if model is not None else _find(params)
+    state = state_of(model) if model is not None else find_state(params)
+    if state is None:
+        raise UsageError("none of these parameters is in a model that was given to hilbert.offload")
     slots = list(dict.fromkeys(slot for slot in map(state.slot_of, params) if slot is not None))
     if not state.uses.summing:
         state.idle()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -20,4 +21,6 @@ def program() -> str:
 def main() -> NoReturn:
     """Replaces this process by the program, which finds NVIDIA's libraries in this environment."""
     os.environ.setdefault("VIRTUAL_ENV", sys.prefix)
-    os.execv(program(), sys.argv)
+    found = shutil.which("hilbert")  # what it says about itself can be typed
+    name = "hilbert" if found and os.path.samefile(found, sys.argv[0]) else sys.argv[0]
+    os.execv(program(), [name, *sys.argv[1:]])

@@ -20,7 +20,7 @@ import json
 import sys
 import weakref
 import zlib
-from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, NoReturn, Optional, Sequence, Set, Tuple
 
 import torch
 import torch.distributed as dist
@@ -448,6 +448,10 @@ class SharedStore(Store):
         with self._lock:
             self._settle()
             self._ask(WRITE, [slot.number, state, digest], values)
+
+    def write_all(self, values: Iterable[Tuple[Slot, torch.Tensor]]) -> None:
+        for slot, numbers in values:
+            self.write(slot, numbers)
 
     def _ask_call(self, name: str, key: str, *arguments: Any) -> Any:
         which = list(_NAMES).index(name)

@@ -19,7 +19,7 @@ import warnings
 import weakref
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Deque, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Deque, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 
@@ -45,6 +45,7 @@ class Options:
     window: int = 0
     threads: int = 0
     saves: bool = True
+    grows: bool = False  # whether `Store.grow` may be called
     steady: bool = True
     keep_window: int = 0  # for activations; 0: none are kept
     keep_host: int = 0
@@ -77,16 +78,41 @@ class Slot:
 def pieces(values: torch.Tensor) -> Iterator[Tuple[int, torch.Tensor]]:
     """Positions and numbers of a tensor in fp32, in host memory, a piece at a time: each is valid
     until the next."""
-    values = values.detach().reshape(-1)
-    pinned = None  # a GPU copies to pinned memory ten times as fast as to other memory
-    if values.device.type == "cuda":
-        pinned = torch.empty(min(PIECE, values.numel()), dtype=torch.float32, pin_memory=True)
-    for first in range(0, values.numel(), PIECE):
-        piece = values[first:first + PIECE]
-        if pinned is None:
-            yield first, piece.to("cpu", torch.float32).contiguous()
-        else:
-            yield first, pinned[:piece.numel()].copy_(piece)
+    for _, first, piece in pieces_of([(None, values)], values.numel()):
+        yield first, piece
+
+
+def pieces_of(tensors: Iterable[Tuple[Any, torch.Tensor]],
+              most: int) -> Iterator[Tuple[Any, int, torch.Tensor]]:
+    """Pieces of several tensors of at most `most` elements, with the tensors' keys. A GPU copies the
+    next one meanwhile, to pinned memory: ten times as fast as to other memory."""
+    buffers: List[torch.Tensor] = []
+    ahead: Deque[Tuple[Any, int, torch.Tensor, torch.cuda.Event]] = deque()
+
+    def oldest() -> Tuple[Any, int, torch.Tensor]:
+        key, first, piece, copied = ahead.popleft()
+        copied.synchronize()
+        return key, first, piece
+
+    for key, values in tensors:
+        values = values.detach().reshape(-1)
+        for first in range(0, values.numel(), PIECE):
+            piece = values[first:first + PIECE]
+            if piece.device.type != "cuda":
+                yield key, first, piece.to("cpu", torch.float32).contiguous()
+                continue
+            if len(buffers) < 2:
+                buffers.append(torch.empty(min(PIECE, most), dtype=torch.float32, pin_memory=True))
+            else:
+                buffers.reverse()
+            buffer = buffers[-1][:piece.numel()].copy_(piece.float(), non_blocking=True)
+            copied = torch.cuda.Event()
+            copied.record(torch.cuda.current_stream(piece.device))
+            ahead.append((key, first, buffer, copied))
+            if len(ahead) == 2:
+                yield oldest()
+    while ahead:
+        yield oldest()
 
 
 def _probe_cache() -> Optional[bytes]:
@@ -145,7 +171,7 @@ class Store:
         c.dtype, c.optimizer = NAMES[options.dtype].encode(), options.optimizer.encode()
         c.clip = options.clip
         c.tile_size = 2**64 - 1  # a parameter is one tile
-        c.threads, c.saves = options.threads, options.saves
+        c.threads, c.saves, c.grows = options.threads, options.saves, options.grows
         for name, value in (options.loss_scale or {}).items():
             setattr(c.loss_scale, name, value)
         c.keep_window, c.keep_host = options.keep_window, options.keep_host
@@ -183,6 +209,15 @@ class Store:
     def place(self) -> None:
         """Ends the registration; raises BudgetError if it does not fit."""
         _c.library.hil_param_store_place(self._handle)
+
+    def grow(self, size: int) -> int:
+        """Gives the store up to so many bytes of the device more; returns what it took. Once, between
+        passes, on one rank."""
+        taken = ctypes.c_uint64()
+        with self._lock:
+            self._settle()
+            _c.library.hil_param_store_grow(self._handle, size, ctypes.byref(taken))
+        return taken.value
 
     def estimate(self) -> _c.StoreEstimate:
         """Instead of `place`: what that would do."""
@@ -346,6 +381,10 @@ class Store:
         with self._lock:
             _c.library.hil_param_store_wait(self._handle)
 
+    def has(self, slot: Slot, state: int) -> bool:
+        """Whether the parameter has this moment: it depends on the optimizer."""
+        return bool(_c.library.hil_param_store_has(self._handle, slot.handle, state))
+
     def read(self, slot: Slot, state: int = _c.WEIGHT) -> torch.Tensor:
         """A copy of the weights or a moment in fp32, in host memory. Between passes."""
         with self._lock:
@@ -364,6 +403,13 @@ class Store:
             self._settle()
             for first, piece in pieces(values):
                 self._write(slot, state, first, piece)
+
+    def write_all(self, values: Iterable[Tuple[Slot, torch.Tensor]]) -> None:
+        """Replaces the weights of several parameters. Between passes."""
+        with self._lock:
+            self._settle()
+            for slot, first, piece in pieces_of(values, max((s.elements for s in self.slots), default=0)):
+                self._write(slot, _c.WEIGHT, first, piece)
 
     def _write(self, slot: Slot, state: int, first: int, piece: torch.Tensor) -> None:
         self.changes += 1

@@ -41,6 +41,7 @@ def load(model: nn.Module, folder: Union[str, Path]) -> Any:
     any budgets; returns `extra`. Training continues with the same bits. Between steps."""
     state = state_of(model)
     state.idle()
+    state.uses.drop_copies(stale=True)
     text = state.store.load(str(folder))
     try:
         kept = json.loads(text or "")

@@ -34,6 +34,8 @@ class Engine:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.module(*args, **kwargs)
 
+    forward = __call__  # with the hooks of the model, as in DeepSpeed
+
     def __getattr__(self, name: str) -> Any:
         if name == "module":
             raise AttributeError(name)
@@ -160,7 +162,6 @@ class Engine:
         if load_lr_scheduler_states and self.lr_scheduler is not None and state["scheduler"]:
             self.lr_scheduler.load_state_dict(state["scheduler"])
         return str(folder / tag), state["client_state"]
-
 
     def _load_weights(self, folder: Path) -> Any:
         """Loads a checkpoint and forgets its moments."""

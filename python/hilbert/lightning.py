@@ -4,21 +4,24 @@ Importing this module registers the name, in `lightning` and in `pytorch_lightni
 
 [Note: lightning] The optimizer of configure_optimizers gives its groups to the store, and its schedulers
 keep changing them. A checkpoint is a folder: what Lightning keeps, the store in hilbert's format, and
-the weights for others to read.
+the weights for others to read. Ranks are those of torchrun or of Lightning's own launcher.
 """
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import importlib.util
 import os
 import shutil
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Type, Union
 
 import torch
 from torch import nn
+from torch.distributed.constants import default_pg_timeout
 
 from ._offload import complete, place, state_of
 from ._ranks import world_size
@@ -30,6 +33,12 @@ _DTYPES = {"32-true": None, "32": None, "bf16-mixed": "bf16", "bf16-true": "bf16
            "16-mixed": "fp16", "16-true": "fp16", "16": "fp16"}
 _LIGHTNING = "lightning.pt"  # in a checkpoint
 _STATE = "hilbert"
+_OLD = ".old"  # a checkpoint that is being replaced where folders cannot be exchanged
+_EXCHANGE, _HERE = 2, -100  # RENAME_EXCHANGE and AT_FDCWD
+
+# What Lightning's DDPStrategy does between processes, which has nothing to do with its gradients.
+_BETWEEN_RANKS = ("barrier", "broadcast", "determine_ddp_device_ids", "num_processes", "reduce", "set_world_ranks",
+                  "setup_distributed", "_get_process_group_backend")
 
 
 class _Precision:
@@ -43,17 +52,11 @@ class _Precision:
 
     def convert_input(self, data: Any) -> Any:
         """Tensors of floating point get the dtype in which the model computes."""
-        if self._dtype is None:
-            return data
-        if isinstance(data, torch.Tensor):
-            return data.to(self._dtype) if data.is_floating_point() else data
-        if isinstance(data, Mapping):
-            return type(data)((key, self.convert_input(value)) for key, value in data.items())
-        if isinstance(data, tuple) and hasattr(data, "_fields"):
-            return type(data)(*map(self.convert_input, data))
-        if isinstance(data, (list, tuple)):
-            return type(data)(map(self.convert_input, data))
-        return data
+        from lightning_utilities.core.apply_func import apply_to_collection  # which Lightning needs
+        return data if self._dtype is None else apply_to_collection(data, torch.Tensor, self._convert)
+
+    def _convert(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.to(self._dtype) if tensor.is_floating_point() else tensor
 
     def backward(self, tensor: torch.Tensor, model: nn.Module, optimizer: Any, *args: Any,
                  **kwargs: Any) -> None:
@@ -71,7 +74,7 @@ class _Precision:
 
 
 class _Strategy:
-    """One device, whose model is offloaded when fit, validate, test or predict begins.
+    """One device for each rank; the model is offloaded when fit, validate, test or predict begins.
 
     Arguments are those of `hilbert.offload` (device_memory, host_memory, disk ...); the optimizer's are
     those of configure_optimizers, `clip` is the Trainer's gradient_clip_val and `dtype` its precision.
@@ -80,22 +83,35 @@ class _Strategy:
     strategy_name = "hilbert"
     precision_class: Type[_Precision]
     module_class: Type[nn.Module]
-    parallel_devices: Optional[List[torch.device]] = None  # set by the Trainer
-    num_nodes = 1
+    num_nodes = 1  # set by the Trainer
 
-    def __init__(self, accelerator: Any = None, checkpoint_io: Any = None, precision_plugin: Any = None,
+    def __init__(self, accelerator: Any = None, parallel_devices: Optional[List[torch.device]] = None,
+                 cluster_environment: Any = None, checkpoint_io: Any = None, precision_plugin: Any = None,
+                 process_group_backend: Optional[str] = None, timeout: timedelta = default_pg_timeout,
                  **options: Any) -> None:
         self._options = options
         self._given: Any = None  # the module's own optimizer
         self._restored: Optional[str] = None  # a checkpoint that is a folder
-        super().__init__(accelerator=accelerator, checkpoint_io=checkpoint_io,
+        self._process_group_backend, self._timeout = process_group_backend, timeout
+        self._start_method = "popen"
+        super().__init__(accelerator=accelerator, parallel_devices=parallel_devices,
+                         cluster_environment=cluster_environment, checkpoint_io=checkpoint_io,
                          precision_plugin=precision_plugin)
 
-    # The device and the precision.
+    # Ranks, the device and the precision.
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether the Trainer divides the data."""
+        return self.world_size > 1
+
+    @property
+    def distributed_sampler_kwargs(self) -> Dict[str, int]:
+        return {"num_replicas": self.world_size, "rank": self.global_rank}
 
     @property
     def root_device(self) -> torch.device:
-        return self.parallel_devices[0] if self.parallel_devices else torch.device("cpu")
+        return self.parallel_devices[self.local_rank] if self.parallel_devices else torch.device("cpu")
 
     @property
     def precision_plugin(self) -> Any:
@@ -108,11 +124,19 @@ class _Strategy:
             raise UsageError(f"precision {precision} is not supported: give one of {', '.join(_DTYPES)}")
         self._precision_plugin = None if plugin is None else self.precision_class(precision, _DTYPES[precision])
 
+    def _configure_launcher(self) -> None:
+        """None for one rank: it would leave LOCAL_RANK in the environment, by which later launchers take
+        themselves for started ranks."""
+        if self.num_processes * self.num_nodes > 1:
+            self.start_ranks()
+
     def setup_environment(self) -> None:
-        if len(self.parallel_devices or [0]) > 1 or self.num_nodes > 1 or world_size() > 1:
-            raise UsageError("hilbert's strategy trains on one rank: give devices=1 and num_nodes=1, and "
-                             "start one process")
         super().setup_environment()
+        if self.is_distributed:
+            self.setup_distributed()
+        if world_size() != self.world_size:
+            raise UsageError(f"{world_size()} ranks were started, but the Trainer has {self.world_size}: "
+                             "give it as many devices and num_nodes, or start one process")
 
     def model_to_device(self) -> None:
         """Offloading does it; later only buffers move."""
@@ -122,6 +146,8 @@ class _Strategy:
     # Offloading.
 
     def setup(self, trainer: Any) -> None:
+        if self._layer_sync:
+            raise UsageError("sync_batchnorm is not supported: each rank normalises its own batch")
         super().setup(trainer)
         if "hilbert" not in self.model.__dict__:  # validate, test or predict: no states are needed
             self._offload(params=[{"params": []}])
@@ -195,27 +221,38 @@ class _Strategy:
         return {}
 
     def save_checkpoint(self, checkpoint: Dict[str, Any], filepath: Any, storage_options: Any = None) -> None:
-        """A folder, which is there as a whole or not at all; a file with weights only."""
+        """A folder, which is there as a whole or not at all; a file with weights only. Rank 0 writes
+        what is not the store's, the others hand it their parts of the weights."""
         if "optimizer_states" not in checkpoint:
-            checkpoint["state_dict"] = self.lightning_module.state_dict()
+            if self.is_global_zero:
+                checkpoint["state_dict"] = self.lightning_module.state_dict()
+            self._meet()
             super().save_checkpoint(checkpoint, filepath, storage_options)
             return
         partial = f"{filepath}.partial"
-        shutil.rmtree(partial, ignore_errors=True)
-        os.makedirs(partial)
-        torch.save(checkpoint, os.path.join(partial, _LIGHTNING))
+        if self.is_global_zero:
+            shutil.rmtree(partial, ignore_errors=True)
+            os.makedirs(partial)
+            torch.save(checkpoint, os.path.join(partial, _LIGHTNING))
         save(self.model, os.path.join(partial, _STATE), keep=1)
-        save_weights(self.model, Path(partial))
-        if os.path.isdir(filepath):
-            shutil.rmtree(filepath)
-        os.replace(partial, filepath)
+        if self.is_global_zero:
+            save_weights(self.model, Path(partial))
+        self._meet()
+        if self.is_global_zero:
+            _replace(partial, str(filepath))
+
+    def _meet(self) -> None:
+        """Returns when no other rank reads weights any more, so that all may wait in a barrier."""
+        if self.is_distributed:
+            state_of(self.model).store.meet()
 
     def load_checkpoint(self, checkpoint_path: Any, *args: Any, **kwargs: Any) -> Dict[str, Any]:
         self._restored = None
-        if not os.path.isdir(checkpoint_path):
+        path = _find(str(checkpoint_path))
+        if not os.path.isdir(path):
             return super().load_checkpoint(checkpoint_path, *args, **kwargs)
-        self._restored = str(checkpoint_path)
-        return super().load_checkpoint(os.path.join(checkpoint_path, _LIGHTNING), *args, **kwargs)
+        self._restored = path
+        return super().load_checkpoint(os.path.join(path, _LIGHTNING), *args, **kwargs)
 
     def load_model_state_dict(self, checkpoint: Mapping[str, Any], strict: bool = True) -> None:
         if self._restored is None:
@@ -230,12 +267,40 @@ class _Strategy:
             self._given.param_groups = state_of(self.model).optimizer.param_groups
 
 
+def _replace(new: str, path: str) -> None:
+    """Puts a folder in the place of what is there: at any moment the one or the other is there as a
+    whole, where folders cannot be exchanged perhaps as PATH.old."""
+    old = path + _OLD
+    if not os.path.isdir(path):
+        os.replace(new, path)
+    elif _exchange(new, path):
+        shutil.rmtree(new, ignore_errors=True)
+    else:
+        shutil.rmtree(old, ignore_errors=True)
+        os.replace(path, old)
+        os.replace(new, path)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _find(path: str) -> str:
+    """Where a checkpoint is, also if it was being replaced when the program was killed."""
+    return path + _OLD if not os.path.exists(path) and os.path.isdir(path + _OLD) else path
+
+
+def _exchange(one: str, other: str) -> bool:
+    """Lets two folders change their names at once; False: the system or the drive cannot."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)
+    return rename is not None and not rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE)
+
+
 def _register(package: str) -> type:
     """The strategy for a package with the names of Lightning."""
     strategies = importlib.import_module(f"{package}.strategies")
     precision = type("HilbertPrecision", (_Precision, importlib.import_module(f"{package}.plugins").Precision), {})
-    strategy = type("HilbertStrategy", (_Strategy, strategies.SingleDeviceStrategy), {
-        "__doc__": _Strategy.__doc__, "__module__": __name__, "precision_class": precision,
+    ddp = vars(strategies.DDPStrategy)
+    shared = {"start_ranks": ddp["_configure_launcher"], **{name: ddp[name] for name in _BETWEEN_RANKS}}
+    strategy = type("HilbertStrategy", (_Strategy, strategies.ParallelStrategy), {
+        **shared, "__doc__": _Strategy.__doc__, "__module__": __name__, "precision_class": precision,
         "module_class": importlib.import_module(package).LightningModule})
     strategies.StrategyRegistry.register("hilbert", strategy, description="states in device memory, RAM and on drives")
     return strategy

@@ -103,7 +103,7 @@ class Optimizer(torch.optim.Optimizer):
                 continue
             state = {"step": torch.tensor(float(store.updates(slot))),
                      "exp_avg": store.read(slot, _c.MOMENT1)}
-            if store.options.optimizer != "lion":
+            if store.has(slot, _c.MOMENT2):
                 state["exp_avg_sq"] = store.read(slot, _c.MOMENT2)
             yield index, state
 
@@ -114,7 +114,7 @@ class Optimizer(torch.optim.Optimizer):
         if slot is None or not slot.trainable:
             return
         store.write(slot, state["exp_avg"], _c.MOMENT1)
-        if store.options.optimizer != "lion":
+        if store.has(slot, _c.MOMENT2):
             store.write(slot, state["exp_avg_sq"], _c.MOMENT2)
         store.set_updates(slot, int(state["step"]))
 

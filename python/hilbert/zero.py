@@ -7,16 +7,20 @@ from typing import Any, ContextManager, Iterable, Optional, Union
 
 from torch import nn
 
-from ._init import init
-from ._offload import gathered
+from ._init import init, present
+from ._offload import find_state, gathered
 
 
 def GatheredParameters(params: Union[nn.Parameter, Iterable[nn.Parameter]],
                        modifier_rank: Optional[int] = None, fwd_module: Optional[nn.Module] = None,
                        enabled: bool = True) -> ContextManager[None]:
-    """hilbert.gathered. What a rank changes inside counts for all ranks, whether `modifier_rank` names it or
-    not; if several change a parameter, the lowest one's values count."""
-    return gathered(params) if enabled else contextlib.nullcontext()
+    """hilbert.gathered, and before the model is offloaded the same for parameters that `Init` made. What a
+    rank changes inside counts for all ranks, whether `modifier_rank` names it or not; if several change
+    a parameter, the lowest one's values count."""
+    if not enabled:
+        return contextlib.nullcontext()
+    listed = [params] if isinstance(params, nn.Parameter) else list(params)
+    return gathered(listed) if find_state(listed) is not None else present(listed)
 
 
 def Init(*args: Any, **kwargs: Any) -> ContextManager[None]:

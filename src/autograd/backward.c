@@ -115,10 +115,21 @@ static hil_status prepare_input(hil_tape *tape, const hil_node *node, int i, hil
     return HIL_OK;
 }
 
+/* Whether an operation before this one, whose backward is still to come, uses the parameter. */
+static bool is_used_before(const hil_node *node, const hil_param *param)
+{
+    for (const hil_node *n = node->previous; n; n = n->previous)
+        for (int i = 0; i < n->params; ++i)
+            if (n->param[i] == param) return true;
+    return false;
+}
+
 static hil_status run_backward(hil_tape *tape, hil_node *node)
 {
     hil_buffers *buffers = tape->context->buffers;
     hil_request request = {.tape = tape, .node = node};
+    for (int i = 0; i < node->params && tape->context->last && node->op->once; ++i)
+        request.completes[i] = !is_used_before(node, node->param[i]);
     hil_op_call call;
     for (int i = 0; i < node->ins; ++i)
         if (node->keep_in >> i & 1) HIL_TRY(hil_value_make(tape, node->in[i]));
@@ -136,6 +147,7 @@ static hil_status run_backward(hil_tape *tape, hil_node *node)
     if (node->backward_scratch)
         HIL_TRY(hil_buffers_take(buffers, node->backward_scratch, &call.scratch));
     hil_status status = hil_op_backward(&call);
+    if (status == HIL_OK) status = request.given;
     hil_tape_spend(tape, &call, true);
     hil_buffers_give(buffers, call.scratch);
     return status;

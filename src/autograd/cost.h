@@ -5,6 +5,10 @@
 #include "ops/op_cost.h"
 #include "hilbert/speeds.h"
 
+#define HIL_COST_RUNS 2 /* of the CPU's pool: part of hil_speeds.op_call */
+
+/* What the CPU adds to multiplying: packing, memory and runs of the pool. */
+double hil_cost_rest(const hil_work *work, const hil_speeds *speeds);
 double hil_cost_seconds(const hil_work *work, const hil_speeds *speeds, hil_dtype compute);
 
 #endif

@@ -43,6 +43,21 @@ static hil_status enter(hil_engine *e, const hil_visit *v)
     return hil_store_pass_enter(e->model->store, &visit);
 }
 
+/* Called when all segments but the last have run forward. */
+static void note_kept(hil_engine *e, int64_t count)
+{
+    uint64_t now[HIL_TIERS];
+    if (!e->options.speeds) return;
+    hil_visit_kept(e, count, now);
+    for (int t = 0; t < HIL_TIERS; ++t)
+        if (now[t] > e->kept[t]) e->kept[t] = now[t];
+}
+
+void hil_engine_kept(const hil_engine *e, uint64_t kept[HIL_TIERS])
+{
+    memcpy(kept, e->kept, sizeof e->kept);
+}
+
 #define AHEAD 2 /* visits to prefetch for */
 
 static hil_status train_group(hil_engine *e, const hil_micro *micro, int64_t count, bool last,
@@ -57,6 +72,7 @@ static hil_status train_group(hil_engine *e, const hil_micro *micro, int64_t cou
         e->has_next = i + 1 < visits;
         if (e->has_next) e->next = hil_visit_at(segments, count, i + 1);
         ++e->visits;
+        if (i == ((int64_t)segments - 1) * count) note_kept(e, count);
         hil_offload_turn(e->offload);
         HIL_TRY(enter(e, &v));
         HIL_TRY(hil_visit_prefetch(e, &v));
@@ -64,6 +80,7 @@ static hil_status train_group(hil_engine *e, const hil_micro *micro, int64_t cou
             hil_visit later = hil_visit_at(segments, count, k);
             HIL_TRY(hil_visit_prefetch(e, &later));
         }
+        e->context.last = last && m + 1 == count;
         if (v.back) {
             HIL_TRY(hil_visit_backward(e, &micro[m], &v, &loss[m * HIL_PREFERENCES]));
             if (m + 1 < count) continue;
@@ -109,6 +126,7 @@ hil_status hil_engine_begin(hil_engine *e, const hil_step *step)
     hil_status status;
     HIL_TRY_DONE(make_room(e, group));
     HIL_TRY_DONE(hil_batch_input_begin(&e->input, step->micro, step->count));
+    hil_store_set_tokens(e->model->store, step->micro->sequences * step->micro->length);
     HIL_TRY_DONE(hil_store_pass_begin(e->model->store, HIL_PASS_TRAIN));
     int64_t since = 0; /* micro-batches since the last renewal */
     for (int64_t at = 0; at < step->count; at += group) {
@@ -168,6 +186,7 @@ static hil_status forward_only(hil_engine *e, const hil_micro *micro, hil_mode m
     HIL_TRY_DONE(make_room(e, 1));
     hil_pass pass = mode == HIL_MODE_GENERATE ? HIL_PASS_GENERATE : HIL_PASS_LOSS;
     HIL_TRY_DONE(hil_batch_input_begin(&e->input, micro, 1));
+    if (store) hil_store_set_tokens(store, micro->sequences * micro->length);
     if (store) HIL_TRY_DONE(hil_store_pass_begin(store, pass));
     for (int s = 0; s < (int)e->model->count; ++s) {
         const hil_visit v = {.segment = s};
@@ -336,7 +355,7 @@ hil_status hil_engine_create(hil_engine **out, hil_model *model, const hil_engin
         hil_buffers_create(&e->buffers, options->tiers, options->work - options->expanded));
     HIL_TRY_DONE(hil_buffers_create(&e->context.kept, options->tiers, options->expanded));
     HIL_TRY_DONE(hil_offload_create(&e->offload, options->tiers, e->buffers, options->ring,
-                                    options->offloaded));
+                                    options->offloaded, HIL_PIN_FIRST));
     HIL_TRY_DONE(hil_tiers_pin_all(options->tiers));
     e->context.buffers = e->boundaries.buffers = e->buffers;
     e->context.links = options->tiers->links;

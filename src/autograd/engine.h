@@ -77,6 +77,10 @@ hil_status hil_engine_loss(hil_engine *engine, const hil_micro *micro, double *l
 /* Logits (sequences, length, vocabulary) as fp32. */
 hil_status hil_engine_logits(hil_engine *engine, const hil_micro *micro, float *logits);
 
+/* In a rehearsal: bytes of outputs and tapes of layers that wait on each tier when the forward of
+   a group is over, at most. */
+void hil_engine_kept(const hil_engine *engine, uint64_t kept[HIL_TIERS]);
+
 /* Generation: appends the positions of `micro` (one sequence) to the key-value cache; the logits of
    the last position. */
 hil_status hil_engine_cache_begin(hil_engine *engine, int64_t positions);

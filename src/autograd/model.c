@@ -49,7 +49,8 @@ hil_status hil_model_segment(hil_model *model, const char *name, hil_segment_fn 
 static hil_status add_param(hil_model *model, const char *name, const hil_param_form *form,
                             bool expert, hil_param **out)
 {
-    bool matrix = form->role != HIL_SCALE && form->role != HIL_BIAS && form->role != HIL_OFFSET;
+    bool matrix =
+        form->role == HIL_MATRIX || form->role == HIL_TRANSPOSED || form->role == HIL_ROUTER;
     hil_param_spec spec = {
         .name = name,
         .shape = matrix ? (hil_shape){2, {form->rows, form->cols}} : (hil_shape){1, {form->cols}},
@@ -62,7 +63,13 @@ static hil_status add_param(hil_model *model, const char *name, const hil_param_
         .router = form->role == HIL_ROUTER,
     };
     if (matrix) spec.init = HIL_INIT_NORMAL;
-    return hil_store_add(model->store, &spec, out);
+    if (!matrix && form->rows > 1) {
+        spec.shape.dim[0] *= form->rows;
+        spec.filed = (hil_shape){2, {form->rows, form->cols}};
+    }
+    HIL_TRY(hil_store_add(model->store, &spec, out));
+    if (form->role == HIL_FIXED) hil_param_freeze(*out);
+    return HIL_OK;
 }
 
 hil_status hil_model_param(hil_model *model, const char *name, const hil_param_form *form,

@@ -58,6 +58,12 @@ hil_status hil_layernorm(hil_tape *t, hil_value *x, hil_param *weight, hil_param
         t, &(hil_apply){&hil_op_layernorm, &attr, 1, 1, bias ? 2 : 1, {x}, {weight, bias}}, y);
 }
 
+hil_status hil_head_norm(hil_tape *t, hil_value *x, hil_param *weight, double eps, hil_value **y)
+{
+    hil_norm_attr attr = {.eps = eps};
+    return hil_tape_apply(t, &(hil_apply){&hil_op_head_norm, &attr, 1, 1, 1, {x}, {weight}}, y);
+}
+
 static hil_status rmsnorm(hil_tape *t, hil_value *x, hil_param *weight, const hil_norm_attr *attr,
                           hil_value **y)
 {
@@ -94,7 +100,7 @@ hil_status hil_rope_with(hil_tape *t, hil_value *x, const float *frequency,
     if (options) HIL_TRY(hil_sized_take(&own, sizeof own, options, "hil_rope_with"));
     int64_t length = x->tensor.shape.ndim > 1 ? x->tensor.shape.dim[1] : 0;
     if (t->context->mode == HIL_MODE_GENERATE) length += t->context->cache->length;
-    hil_rope_attr attr = {frequency, own.dims, own.interleaved, own.factor};
+    hil_rope_attr attr = {frequency, own.dims, own.interleaved, own.factor, own.first};
     if (own.longer && length > own.longer_than) attr.frequency = own.longer;
     return hil_tape_apply(t, &(hil_apply){&hil_op_rope, &attr, 2, 1, 0, {x, t->batch[2]}, {NULL}},
                           y);
@@ -155,12 +161,6 @@ static hil_status attend(hil_tape *t, hil_apply *apply, const hil_shape *keys,
         apply->in[apply->ins++] = t->batch[3];
     }
     return hil_tape_apply(t, apply, y);
-}
-
-hil_status hil_attention(hil_tape *t, hil_value *q, hil_value *k, hil_value *v,
-                         const hil_attention_options *options, hil_value **y)
-{
-    return attend(t, &(hil_apply){.ins = 3, .in = {q, k, v}}, &k->tensor.shape, options, y);
 }
 
 hil_status hil_attention_packed(hil_tape *t, hil_value *qkv, const hil_attention_options *options,
@@ -235,6 +235,35 @@ hil_status hil_split(hil_tape *t, hil_value *x, int parts, const int64_t *sizes,
     return hil_tape_apply(t, &(hil_apply){&hil_op_split, &attr, 1, parts, 0, {x}, {NULL}}, y);
 }
 
+static hil_status join(hil_tape *t, int parts, hil_value *const *x, int64_t cols, hil_value **y)
+{
+    hil_join_attr attr = {cols};
+    hil_apply apply = {.op = &hil_op_join, .attr = &attr, .ins = parts, .outs = 1};
+    for (int i = 0; i < parts; ++i) apply.in[i] = x[i];
+    return hil_tape_apply(t, &apply, y);
+}
+
+hil_status hil_join(hil_tape *t, int parts, hil_value *const *x, hil_value **y)
+{
+    if (parts < 1 || parts > HIL_OP_TENSORS)
+        return hil_fail(HIL_ERR_USAGE, "join: %d parts, expected 1 to %d", parts, HIL_OP_TENSORS);
+    return join(t, parts, x, 0, y);
+}
+
+/* Values whose heads are smaller than those of keys get zeros, which stay zeros. */
+hil_status hil_attention(hil_tape *t, hil_value *q, hil_value *k, hil_value *v,
+                         const hil_attention_options *options, hil_value **y)
+{
+    int64_t dim = hil_shape_cols(&k->tensor.shape), own = hil_shape_cols(&v->tensor.shape);
+    if (own < dim) HIL_TRY(join(t, 1, &v, dim, &v));
+    HIL_TRY(attend(t, &(hil_apply){.ins = 3, .in = {q, k, v}}, &k->tensor.shape, options, y));
+    if (own >= dim) return HIL_OK;
+    hil_value *part[2];
+    HIL_TRY(hil_split(t, *y, 2, (int64_t[]){own, dim - own}, part));
+    *y = part[0];
+    return HIL_OK;
+}
+
 hil_status hil_add(hil_tape *t, hil_value *x, hil_value *y, hil_value **sum)
 {
     return hil_tape_apply(t, &(hil_apply){&hil_op_add, NULL, 2, 1, 0, {x, y}, {NULL}}, sum);
@@ -282,10 +311,22 @@ hil_status hil_route(hil_tape *t, hil_value *logits, hil_value *used,
 {
     hil_route_options own;
     HIL_TRY(HIL_SIZED_TAKE(hil_route, &own, options));
-    hil_route_attr attr = {own.chosen, own.normalized};
+    hil_route_attr attr = {.chosen = own.chosen,
+                           .normalized = own.normalized,
+                           .sigmoid = own.sigmoid,
+                           .groups = own.groups,
+                           .groups_chosen = own.groups_chosen,
+                           .pairs = own.pairs,
+                           .scale = own.scale};
+    hil_apply apply = {.op = &hil_op_route,
+                       .attr = &attr,
+                       .ins = used ? 2 : 1,
+                       .outs = 4,
+                       .params = own.correction ? 1 : 0,
+                       .in = {logits, used},
+                       .param = {own.correction}};
     hil_value *out[4];
-    HIL_TRY(hil_tape_apply(
-        t, &(hil_apply){&hil_op_route, &attr, used ? 2 : 1, 4, 0, {logits, used}, {NULL}}, out));
+    HIL_TRY(hil_tape_apply(t, &apply, out));
     *routing = (hil_routing){out[0], out[1], out[2], out[3]};
     return HIL_OK;
 }

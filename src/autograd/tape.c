@@ -30,6 +30,7 @@ hil_status hil_tape_begin(hil_tape *tape, hil_context *context, const hil_micro 
     tape->differentiate = differentiate;
     tape->again = tape->lean = tape->thin = false;
     tape->sites = 0;
+    tape->routings = 0;
     tape->wants = false;
     tape->loss = NULL;
     tape->shared.count = 0;
@@ -105,22 +106,22 @@ static hil_status expand(hil_request *r, int param, hil_param *p, int64_t number
     return HIL_OK;
 }
 
-/* Turns the number of a tile among those of all experts into an expert and its tile. */
-static hil_param *find_expert(const hil_request *r, int param, int64_t *tile)
+/* Turns the number of a tile among those of a series into a parameter and its tile. */
+static hil_param *find_param(const hil_request *r, int param, int64_t *tile)
 {
     hil_param *first = r->node->param[param];
-    if (!r->node->experts) return first;
+    if (!r->node->series) return first;
     int64_t rows = hil_shape_rows(&hil_param_spec_of(first)->shape);
     int64_t height = hil_param_tile_rows(first), each = (rows + height - 1) / height;
-    int64_t expert = *tile / each;
+    int64_t number = *tile / each;
     *tile %= each;
-    return hil_store_at(r->tape->context->store, hil_param_index(first) + (size_t)expert);
+    return hil_store_at(r->tape->context->store, hil_param_index(first) + (size_t)number);
 }
 
 static void weight_end(void *owner, int param, int64_t tile)
 {
     hil_request *r = owner;
-    hil_param *p = find_expert(r, param, &tile);
+    hil_param *p = find_param(r, param, &tile);
     hil_buffers_give(r->tape->context->buffers, r->expanded[param]);
     r->expanded[param] = NULL;
     hil_store_release(r->tape->context->store, p, tile);
@@ -130,29 +131,64 @@ static hil_status weight_begin(void *owner, int param, int64_t number, const voi
 {
     hil_request *r = owner;
     int64_t tile = number;
-    hil_param *p = find_expert(r, param, &tile);
+    hil_param *p = find_param(r, param, &tile);
     HIL_TRY(hil_store_acquire(r->tape->context->store, p, tile, data));
-    if (!hil_param_quant(p)) return HIL_OK;
+    if (!hil_param_quant(p) || !*data) return HIL_OK;
     hil_status status = expand(r, param, p, tile, data);
     if (status != HIL_OK) weight_end(owner, param, number);
     return status;
 }
 
+/* Whether the series of parameters are experts. */
+static bool is_grouped(const hil_node *node)
+{
+    return node->op == &hil_op_grouped_linear;
+}
+
+/* Whether the parameter is an expert without rows: on a GPU, and in a rehearsal, that is not known.
+ */
+static bool is_idle(const hil_request *r, const hil_param *param)
+{
+    const hil_context *c = r->tape->context;
+    const hil_node *node = r->node;
+    if (!is_grouped(node) || c->device || hil_pool_is_dry(c->pool)) return false;
+    const int32_t *begin = node->in[1]->tensor.data;
+    size_t expert = hil_param_index(param) - hil_param_index(node->param[0]);
+    return begin[expert] == begin[expert + 1];
+}
+
 static hil_status gradient_begin(void *owner, int param, int64_t tile, float **sum, bool *add)
 {
-    const hil_request *r = owner;
-    hil_param *p = find_expert(r, param, &tile);
+    hil_request *r = owner;
+    hil_param *p = find_param(r, param, &tile);
+    HIL_TRY(r->given);
+    r->idle = false;
+    if (is_idle(r, p))
+        HIL_TRY(hil_store_sum_idle(r->tape->context->store, p, r->tape->segment, tile, &r->idle));
+    *sum = NULL;
+    *add = true;
+    if (r->idle) return HIL_OK;
     return hil_store_sum_acquire(r->tape->context->store, p, r->tape->segment, tile, sum, add);
 }
 
 static void gradient_end(void *owner, int param, int64_t tile)
 {
-    const hil_request *r = owner;
-    hil_param *p = find_expert(r, param, &tile);
-    hil_store_sum_release(r->tape->context->store, p, r->tape->segment, tile);
+    hil_request *r = owner;
+    hil_store *store = r->tape->context->store;
+    hil_param *p = find_param(r, param, &tile);
+    if (r->idle) return;
+    hil_store_sum_release(store, p, r->tape->segment, tile);
+    if (r->completes[param] && r->given == HIL_OK)
+        r->given = hil_store_sum_complete(store, p, r->tape->segment, tile);
 }
 
 static const hil_op_source source = {weight_begin, weight_end, gradient_begin, gradient_end};
+
+/* Whether the operation sees the series as one matrix. */
+static bool is_joined(const hil_node *node)
+{
+    return node->series && !is_grouped(node);
+}
 
 void hil_tape_prepare(hil_request *request, hil_op_call *call)
 {
@@ -184,10 +220,11 @@ void hil_tape_prepare(hil_request *request, hil_op_call *call)
         const hil_shape *shape = &hil_param_spec_of(p)->shape;
         call->param[i] = (hil_op_param){
             .dtype = hil_param_dtype(p),
-            .rows = hil_shape_rows(shape),
+            .rows = hil_shape_rows(shape) * (is_joined(node) ? node->series : 1),
             .cols = hil_shape_cols(shape),
             .tile_rows = hil_param_tile_rows(p),
             .trainable = hil_param_trainable(p),
+            .fp8 = hil_param_fp8(p),
         };
     }
 }
@@ -213,7 +250,7 @@ void hil_tape_spend(const hil_tape *tape, const hil_op_call *call, bool backward
     const hil_context *c = tape->context;
     if (!c->speeds || !hil_pool_is_dry(c->pool)) return;
     hil_work work;
-    hil_op_work(call, backward, &work);
+    hil_op_work(call, backward, (int)c->speeds->threads, &work);
     hil_links_compute(c->links, hil_cost_seconds(&work, c->speeds, c->compute));
 }
 
@@ -258,6 +295,17 @@ static void keep_for_backward(hil_node *node)
         if (node->op->keep_out >> i & 1) keep_value(node->out[i]->root);
 }
 
+/* hil_node.series of an operation. */
+static int64_t count_series(const hil_apply *apply)
+{
+    if (apply->op == &hil_op_grouped_linear)
+        return ((const hil_grouped_attr *)apply->attr)->experts;
+    if (apply->op != &hil_op_head_norm || apply->in[0]->tensor.shape.ndim < 2) return 0;
+    const hil_shape *shape = &apply->in[0]->tensor.shape;
+    bool all = hil_param_elements(apply->param[0]) != hil_shape_cols(shape);
+    return all ? 0 : shape->dim[shape->ndim - 2];
+}
+
 static hil_status new_node(hil_tape *tape, const hil_apply *apply, hil_node **out)
 {
     hil_node *node;
@@ -267,8 +315,7 @@ static hil_status new_node(hil_tape *tape, const hil_apply *apply, hil_node **ou
     node->ins = apply->ins;
     node->outs = apply->outs;
     node->params = apply->params;
-    if (apply->op == &hil_op_grouped_linear)
-        node->experts = ((const hil_grouped_attr *)apply->attr)->experts;
+    node->series = count_series(apply);
     memcpy(node->in, apply->in, sizeof node->in);
     memcpy(node->param, apply->param, sizeof node->param);
     node->keep_in = apply->op->keep_in;
@@ -294,19 +341,49 @@ hil_status hil_value_make(hil_tape *tape, const hil_value *value)
     return maker ? run_deferred(tape, maker) : HIL_OK;
 }
 
+/* Number `i` of the parameters that the operation sees as one. */
+static hil_status find_member(const hil_store *store, const hil_node *node, int64_t i,
+                              hil_param **out)
+{
+    hil_param *first = node->param[0];
+    const hil_param_spec *spec = hil_param_spec_of(first);
+    size_t index = hil_param_index(first) + (size_t)i;
+    *out = index < hil_store_count(store) ? hil_store_at(store, index) : NULL;
+    if (!*out || !hil_shape_equal(&hil_param_spec_of(*out)->shape, &spec->shape))
+        return hil_fail(HIL_ERR_USAGE, "%s: expected %lld parameters of its shape from it on",
+                        spec->name, (long long)node->series);
+    if (hil_param_trainable(*out) == hil_param_trainable(first)) return HIL_OK;
+    return hil_fail(HIL_ERR_USAGE, "%s: train all %s of a layer or none",
+                    hil_param_spec_of(*out)->name, is_grouped(node) ? "experts" : "norms of heads");
+}
+
 static hil_status declare_uses(const hil_tape *tape, const hil_node *node)
 {
     hil_store *store = tape->context->store;
     for (int i = 0; i < node->params; ++i)
         HIL_TRY(hil_store_declare_use(store, node->param[i], tape->segment));
-    for (int64_t e = 1; e < node->experts; ++e) {
-        hil_param *p = hil_store_at(store, hil_param_index(node->param[0]) + (size_t)e);
-        if (hil_param_trainable(p) != hil_param_trainable(node->param[0]))
-            return hil_fail(HIL_ERR_USAGE, "%s: train all experts of a layer or none",
-                            hil_param_spec_of(p)->name);
-        HIL_TRY(hil_store_declare_use(store, p, tape->segment));
+    hil_expert expert = {.segment = tape->segment, .experts = node->series};
+    if (is_grouped(node)) {
+        expert.routing = node->in[1]->root->routing;
+        expert.chosen =
+            node->in[0]->tensor.shape.dim[0] / (tape->micro->sequences * tape->micro->length);
+    }
+    for (; expert.number < node->series; ++expert.number) {
+        hil_param *p;
+        HIL_TRY(find_member(store, node, expert.number, &p));
+        HIL_TRY(is_grouped(node) ? hil_store_declare_expert(store, p, &expert)
+                                 : hil_store_declare_use(store, p, tape->segment));
     }
     return HIL_OK;
+}
+
+/* Tells the store which experts have rows, after hil_op_route has run. */
+static hil_status tell_routing(const hil_tape *tape, const hil_node *node)
+{
+    const hil_context *c = tape->context;
+    bool known = !c->device && !hil_pool_is_dry(c->pool);
+    const hil_value *begin = node->out[2];
+    return hil_store_route(c->store, begin->routing, known ? begin->tensor.data : NULL);
 }
 
 /* Allocates the operation's results and saved tensors, and runs it. */
@@ -337,6 +414,7 @@ static hil_status run_node(hil_tape *tape, hil_node *node, hil_op_call *call)
         return declare_uses(tape, node);
     }
     HIL_TRY(run_forward(tape, call));
+    if (node->op == &hil_op_route) HIL_TRY(tell_routing(tape, node));
     if (!node->wants) hil_node_drop_saved(tape, node);
     for (int i = 0; i < node->ins; ++i)
         if (node->in[i]->brief && !node->in[i]->kept) hil_value_drop(tape, node->in[i]);
@@ -374,6 +452,7 @@ hil_status hil_tape_apply(hil_tape *tape, const hil_apply *apply, hil_value **ou
         node->out[i]->maker = defers ? node : NULL;
         out[i] = node->out[i];
     }
+    if (node->op == &hil_op_route) node->out[2]->routing = ++tape->routings;
     node->previous = tape->last;
     tape->last = node;
     if (node->wants) keep_for_backward(node);

@@ -26,6 +26,7 @@ struct hil_value {
     bool leaves;            /* it is an output of the segment */
     bool wants;             /* it needs a gradient */
     bool brief;             /* only one operation reads it: freed as soon as that has run */
+    int routing;            /* of the places of hil_route: its number in the segment; 0: no such */
     bool bulky;             /* a lean tape frees it, though making it again may cost a product */
     hil_value *next;        /* of the tape's values */
     int boundary;           /* of an input: the number of the boundary value; -1 otherwise */
@@ -45,7 +46,7 @@ typedef struct hil_node {
     hil_value *in[HIL_OP_TENSORS], *out[HIL_OP_TENSORS];
     hil_tensor saved[HIL_OP_TENSORS];
     hil_param *param[HIL_OP_PARAMS];
-    int64_t experts; /* param[0] is the first of so many in the store; 0: the only one */
+    int64_t series; /* param[0] is the first of so many in the store; 0: the only one */
     size_t backward_scratch;
 } hil_node;
 
@@ -100,6 +101,7 @@ typedef struct hil_context {
     hil_dtype compute;
     hil_mode mode;
     bool training; /* dropout is on */
+    bool last;     /* the step's last micro-batch on this rank: sums are complete after it */
     /* See the note in visit.h about the reference model. */
     double beta;          /* of the preferences' loss; 0: cross-entropy */
     bool without_adapter; /* the reference model runs */
@@ -151,6 +153,7 @@ struct hil_tape {
     hil_shared_input shared;
     hil_offloaded *offloaded; /* list of what hil_tape_offload offloaded */
     uint32_t sites;
+    int routings;        /* so far */
     bool wants;          /* some operation has a backward */
     double *loss;        /* head_loss adds to it, HIL_PREFERENCES numbers or the first of them;
                             NULL in recompute: it was added before */
@@ -202,6 +205,8 @@ hil_status hil_tape_offload(hil_tape *tape, hil_tier tier);
 hil_status hil_tape_prefetch(hil_tape *tape);
 hil_status hil_tape_restore(hil_tape *tape);
 void hil_tape_forget(hil_tape *tape);
+/* Bytes of that memory, wherever it is. */
+uint64_t hil_tape_kept(const hil_tape *tape);
 /* Frees all tensors; the tape can begin again. */
 void hil_tape_reset(hil_tape *tape);
 void hil_tape_free(hil_tape *tape);
@@ -218,6 +223,9 @@ typedef struct hil_request {
     hil_tape *tape;
     const hil_node *node;
     void *expanded[HIL_OP_PARAMS]; /* the tile of a quantized parameter that the operation reads */
+    bool completes[HIL_OP_PARAMS]; /* nothing adds to its gradient after this operation */
+    hil_status given;              /* a failure to give a complete gradient */
+    bool idle;                     /* the gradient asked for last is that of an idle expert */
 } hil_request;
 
 /* In a rehearsal: advances the clock by the operation's estimated time. */

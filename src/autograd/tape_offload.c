@@ -38,6 +38,18 @@ hil_status hil_tape_offload(hil_tape *tape, hil_tier tier)
     return HIL_OK;
 }
 
+uint64_t hil_tape_kept(const hil_tape *tape)
+{
+    uint64_t bytes = 0;
+    for (const hil_offloaded *a = tape->offloaded; a; a = a->next) bytes += a->movable.bytes;
+    for (const hil_value *v = tape->values; v; v = v->next)
+        if (v->owned) bytes += hil_tensor_bytes(&v->tensor);
+    for (const hil_node *node = tape->last; node; node = node->previous)
+        for (int i = 0; i < node->saveds; ++i)
+            if (node->saved[i].data) bytes += hil_tensor_bytes(&node->saved[i]);
+    return bytes;
+}
+
 hil_status hil_tape_prefetch(hil_tape *tape)
 {
     for (hil_offloaded *a = tape->offloaded; a; a = a->next)

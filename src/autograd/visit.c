@@ -404,6 +404,27 @@ hil_status hil_visit_backward(hil_engine *e, const hil_micro *micro, const hil_v
     return HIL_OK;
 }
 
+/* Outputs that own their memory. */
+static uint64_t output_bytes(const hil_outputs *out, int segment)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < out->count; ++i)
+        if (out->value[i].root == segment * HIL_VALUES_MAX + i)
+            bytes += hil_tensor_bytes(&out->value[i].tensor);
+    return bytes;
+}
+
+void hil_visit_kept(hil_engine *e, int64_t count, uint64_t kept[HIL_TIERS])
+{
+    memset(kept, 0, HIL_TIERS * sizeof *kept);
+    for (int64_t slot = 0; slot < count; ++slot)
+        for (int s = 1; s + 1 < (int)e->model->count; ++s) {
+            const hil_tape *tape = *held_at(e, slot, s);
+            kept[e->place[s].tier] += output_bytes(hil_boundaries_at(&e->boundaries, slot, s), s);
+            if (tape) kept[e->place[s].tapes] += hil_tape_kept(tape);
+        }
+}
+
 void hil_visit_clear(hil_engine *e, int64_t slot, int segment)
 {
     drop_tape(e, &(hil_visit){.slot = slot, .segment = segment});

@@ -25,7 +25,8 @@ struct hil_engine {
     hil_boundaries boundaries;
     hil_tape **held; /* [slot][segment]: tapes kept for backward */
     int64_t held_slots;
-    int64_t visits; /* begun in this training pass */
+    int64_t visits;           /* begun in this training pass */
+    uint64_t kept[HIL_TIERS]; /* see hil_engine_kept */
     hil_tape *idle;
     hil_batch_input input;
     hil_visit next; /* after the current visit, if has_next */
@@ -65,6 +66,9 @@ hil_status hil_visit_backward(hil_engine *e, const hil_micro *micro, const hil_v
 /* Frees the inputs of a forward visit, except those that its segment outputs unchanged or that
    later segments may read. */
 void hil_visit_drop_inputs(hil_engine *e, const hil_visit *v);
+/* Bytes that backward will read of the outputs and tapes of `count` micro-batches, on the tiers of
+   their places; of all segments but the first and the last. */
+void hil_visit_kept(hil_engine *e, int64_t count, uint64_t kept[HIL_TIERS]);
 /* Frees the losses of the reference model. */
 void hil_visit_reference_end(hil_engine *e);
 /* Frees all that is kept of a segment for the micro-batch in `slot`. */

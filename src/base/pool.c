@@ -192,6 +192,13 @@ void hil_pool_run(hil_pool *pool, hil_task *task, void *context, int64_t tasks)
     pthread_mutex_unlock(&pool->lock);
 }
 
+double hil_pool_stretch(int64_t tasks, int threads)
+{
+    if (tasks < 1 || threads <= 1) return 1;
+    int64_t turns = (tasks + threads - 1) / threads;
+    return (double)(turns * threads) / (double)tasks;
+}
+
 hil_status hil_pool_reserve(hil_pool *pool, size_t bytes_per_thread)
 {
     if (pool->dry || bytes_per_thread <= pool->scratch_bytes) return HIL_OK;

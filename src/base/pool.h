@@ -25,6 +25,10 @@ int hil_pool_cpus(void);
 typedef void hil_task(void *context, int64_t i, int thread);
 void hil_pool_run(hil_pool *pool, hil_task *task, void *context, int64_t tasks);
 
+/* How much longer so many equal tasks take than if all threads were busy until the end: 4 tasks on
+   3 threads take 1.5 times as long. */
+double hil_pool_stretch(int64_t tasks, int threads);
+
 /* Scratch memory of one thread, 64-byte aligned, kept between calls and grown when asked for more.
    Fails only when it must grow. Contents do not survive the task. */
 hil_status hil_pool_reserve(hil_pool *pool, size_t bytes_per_thread);

@@ -33,6 +33,18 @@ int hil_command_flush(void)
         hil_fail(HIL_ERR_IO, "cannot write to the standard output: %s", strerror(errno)));
 }
 
+const char *hil_command_find(char path[HIL_PATH_MAX], const char *const *place, size_t count)
+{
+    char folder[HIL_PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", folder, sizeof folder - 1);
+    if (length <= 0) return NULL;
+    folder[length] = '\0';
+    *strrchr(folder, '/') = '\0';
+    for (size_t i = 0; i < count; ++i)
+        if (hil_path_join(path, folder, place[i]) == HIL_OK && access(path, F_OK) == 0) return path;
+    return NULL;
+}
+
 bool hil_command_begin(const hil_command *command, int argc, char **argv, void *values,
                        hil_parsed *parsed, int *code)
 {

@@ -42,6 +42,9 @@ const char *hil_command_probe_cache(char path[HIL_PATH_MAX]);
 /* The user's Python environments, which may hold NVIDIA's libraries, separated by colons. */
 const char *hil_command_prefixes(char list[HIL_PATH_MAX]);
 
+/* Finds a file by its places relative to the program's folder; NULL: it is at none of them. */
+const char *hil_command_find(char path[HIL_PATH_MAX], const char *const *place, size_t count);
+
 extern const hil_range hil_range_count;     /* whole numbers from 1 */
 extern const hil_range hil_range_index;     /* whole numbers from 0 */
 extern const hil_range hil_range_budget;    /* bytes from 1 */

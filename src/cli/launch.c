@@ -61,15 +61,7 @@ bool hil_launch_first(void)
 static const char *find_module(char path[HIL_PATH_MAX])
 {
     static const char *const places[] = {"hilbert_mpi.so", "../lib/hilbert/hilbert_mpi.so"};
-    char folder[HIL_PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", folder, sizeof folder - 1);
-    if (length <= 0) return NULL;
-    folder[length] = '\0';
-    *strrchr(folder, '/') = '\0';
-    for (size_t i = 0; i < sizeof places / sizeof *places; ++i)
-        if (hil_path_join(path, folder, places[i]) == HIL_OK && access(path, F_OK) == 0)
-            return path;
-    return NULL;
+    return hil_command_find(path, places, sizeof places / sizeof *places);
 }
 
 /* Delays the report of a failure that all ranks notice: rank 0 reports it at once, and its exit

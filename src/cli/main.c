@@ -1,10 +1,12 @@
 /* main.c - hilbert COMMAND: finds the command and runs it. */
 #include "cli/command.h"
 #include "cli/launch.h"
+#include "base/cpu.h"
 #include "hilbert/version.h"
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -108,12 +110,27 @@ static int choose(int argc, char **argv)
     return unknown(argv[1]);
 }
 
+/* HILBERT_INSTRUCTIONS names the best instruction set that may be used. */
+static hil_status limit_instructions(void)
+{
+    const char *name = getenv("HILBERT_INSTRUCTIONS");
+    if (!name || !*name) return HIL_OK;
+    for (int level = HIL_CPU_PORTABLE; level <= HIL_CPU_AMX; ++level)
+        if (strcmp(name, hil_cpu_name((hil_cpu_level)level)) == 0) {
+            hil_cpu_limit((hil_cpu_level)level);
+            return HIL_OK;
+        }
+    return hil_fail(HIL_ERR_USAGE,
+                    "HILBERT_INSTRUCTIONS is '%s', expected portable, avx2, avx512 or amx", name);
+}
+
 int main(int argc, char **argv)
 {
     if (!hold_standard_descriptors()) return 1;
     signal(SIGPIPE, SIG_DFL); /* a closed pipe ends the program without a message */
     signal(SIGXFSZ, SIG_IGN); /* a file beyond `ulimit -f` is a failed write, with a message */
     hil_status status = hil_launch_begin();
+    if (status == HIL_OK) status = limit_instructions();
     if (status != HIL_OK) return hil_command_fail(status);
     return choose(argc, argv);
 }

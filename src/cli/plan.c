@@ -5,6 +5,7 @@
 #include "cli/train_options.h"
 
 #include <string.h>
+#include <unistd.h>
 
 enum { OWN = 6 };
 static const hil_option own[OWN] = {
@@ -17,11 +18,11 @@ static const hil_option own[OWN] = {
     HIL_ROW("context", WHOLE, hil_train_values, context, "N",
             "plan a chat of so many tokens, instead of training", .initial = "training",
             .range = &hil_range_count),
-    HIL_ROW("cluster", TEXT, hil_train_values, cluster, "FILE",
-            "plan for the nodes and GPUs of this file", .initial = "this machine",
+    HIL_ROW("cluster", TEXT, hil_train_values, cluster, "FILE|NAME",
+            "plan for the machine of this file, or dgx-h200 ...", .initial = "this machine",
             .rival = "ranks"),
     HIL_ROW("largest", ON, hil_train_values, largest, NULL,
-            "with --cluster: find how many such layers would fit, too"),
+            "with --cluster: find the largest such model that fits, too"),
     HIL_ROW("json", ON, hil_train_values, json, NULL,
             "print one JSON object, which train --plan follows"),
 };
@@ -38,6 +39,28 @@ static void make_rows(hil_option *row)
     memcpy(row + HIL_TRAIN_ROWS, own, sizeof own);
 }
 
+/* The description of a cluster: a file, or the name of one that comes with hilbert (where it is
+   installed, in the wheel, in the source tree). */
+static hil_status find_cluster(char path[HIL_PATH_MAX], const char **cluster)
+{
+    static const char *const folders[] = {"../share/hilbert/clusters", "clusters", "../clusters"};
+    char folder[HIL_PATH_MAX], file[128];
+    const char *name = *cluster;
+    if (!name || strcmp(name, "this") == 0 || strchr(name, '/') || access(name, F_OK) == 0)
+        return HIL_OK;
+    const char *end = strstr(name, ".json") ? "" : ".json";
+    if (!hil_command_find(folder, folders, sizeof folders / sizeof *folders)) return HIL_OK;
+    snprintf(file, sizeof file, "%.100s%s", name, end);
+    HIL_TRY(hil_path_join(path, folder, file));
+    if (access(path, F_OK) != 0)
+        return hil_fail(
+            HIL_ERR_USAGE,
+            "--cluster %s: there is no such file, and no description of that name in %s", name,
+            folder);
+    *cluster = path;
+    return HIL_OK;
+}
+
 static int run(int argc, char **argv)
 {
     hil_train_values values = {0};
@@ -45,7 +68,7 @@ static int run(int argc, char **argv)
     hil_command command = hil_command_plan;
     hil_parsed parsed;
     int code = 0;
-    char path[HIL_PATH_MAX], prefixes[HIL_PATH_MAX];
+    char path[HIL_PATH_MAX], prefixes[HIL_PATH_MAX], cluster[HIL_PATH_MAX];
     hil_train_defaults(&values.run);
     make_rows(rows);
     command.option = rows;
@@ -59,7 +82,6 @@ static int run(int argc, char **argv)
     form.ranks = values.ranks;
     form.gpu = values.gpu;
     form.context = values.context;
-    form.cluster = values.cluster;
     form.largest = values.largest;
     hil_command_catch_signals(NULL);
     values.run.stop = &hil_command_stop;
@@ -68,6 +90,8 @@ static int run(int argc, char **argv)
                        values.quiet ? HIL_VERBOSITY_QUIET : HIL_VERBOSITY_NORMAL);
     hil_command_report_sizes(&parsed, &progress.hooks);
     hil_status status = hil_train_values_merge(&values, &parsed, values.ranks ? values.ranks : 1);
+    if (status == HIL_OK) status = find_cluster(cluster, &values.cluster);
+    form.cluster = values.cluster;
     if (status == HIL_OK) {
         hil_train_values_report(&values, &progress.hooks);
         status = hil_plan_show(&values.run, &form, &progress.hooks, stdout);

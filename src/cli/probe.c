@@ -16,6 +16,7 @@ static const hil_option options[] = {
     ROW("device", TEXT, device.name, "auto|cpu|cuda|cuda:N",
         "what to measure; auto: a GPU where there is one"),
     ROW("again", ON, again, NULL, "measure again what is known already"),
+    ROW("describe", ON, describe, NULL, "print a description that plan --cluster reads"),
     ROW("json", ON, json, NULL, "print one JSON object"),
 };
 

@@ -304,6 +304,9 @@ void hil_progress_account(const hil_progress *progress, const hil_train_result *
         hil_progress_bytes(bytes[1], a->disk_written_bytes / steps),
         hil_progress_bytes(bytes[2], a->to_device_bytes / steps),
         hil_progress_bytes(bytes[3], a->to_host_bytes / steps));
+    if (a->skipped_bytes)
+        fprintf(progress->out, "not moved per step: %s of experts without tokens\n",
+                hil_progress_bytes(bytes[0], a->skipped_bytes / steps));
     if (result->ranks > 1)
         fprintf(progress->out, "from other ranks per step: weights %s, gradients %s\n",
                 hil_progress_bytes(bytes[0], a->gathered_bytes / steps),

@@ -60,9 +60,9 @@ extern const hil_device_queue hil_cuda_queue;
 uint64_t hil_cuda_free_bytes(int domain, int bus, int slot);
 hil_status hil_cuda_pin(hil_device *device, void *memory, size_t bytes);
 void hil_cuda_unpin(hil_device *device, void *memory, size_t bytes);
-/* Pinned memory is registered in pieces that end at multiples of this address; a copy must not
-   cross them. */
-#define HIL_CUDA_PIECE ((uintptr_t)1 << 30)
+/* Pinned memory is registered in pieces that end at multiples of this address; a copy that crosses
+   one is split. Small enough that a piece is pinned while a copy waits for it. */
+#define HIL_CUDA_PIECE ((uintptr_t)1 << 28)
 
 /* Fails with "cannot `what` on GPU 0: out of memory". */
 hil_status hil_cuda_check(const hil_device *device, cudaError_t error, const char *what);

@@ -34,7 +34,7 @@ typedef struct hil_device_heap {
     hil_status (*alloc)(hil_device *device, size_t bytes, void **out);
     void (*free)(hil_device *device, void *memory);
     /* Pins host memory in place, large ranges on several threads. It must begin and end at page
-       boundaries. */
+       boundaries. Thread-safe, also against those who use the memory. */
     hil_status (*pin)(hil_device *device, void *memory, size_t bytes);
     void (*unpin)(hil_device *device, void *memory, size_t bytes);
     /* Small zeroed host memory, pinned, that kernels write to: losses, sums of squares. */
@@ -85,6 +85,9 @@ struct hil_device {
     size_t memory;        /* bytes in all */
     size_t available;     /* bytes free when it was opened, after its context */
     size_t outside;       /* bytes used outside the arena: context, libraries */
+    bool fp8;             /* it computes products in 8 bits: [Note: FP8] in tensor/fp8.h */
+    size_t pin_piece;     /* a copy may cross from one pinned range to the next at addresses that
+                             are multiples of this */
 };
 
 /* Both are borrowed as long as the device is open. A name is attached once. */

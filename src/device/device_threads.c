@@ -19,7 +19,8 @@
 #define ALIGN ((size_t)64)
 /* Larger arenas are not guarded: changing their protection takes too long. */
 #define GUARD_BYTES ((size_t)64 << 20)
-#define ANYTHING 0xff /* initial bytes of arenas: NaN in any dtype */
+#define PIN_PIECE ((size_t)1 << 20) /* small, so that tests cross it */
+#define ANYTHING 0xff               /* initial bytes of arenas: NaN in any dtype */
 
 typedef enum range_kind { ARENA, PINNED, SHARED } range_kind;
 typedef struct range {
@@ -355,6 +356,19 @@ static hil_status move(void *argument)
     return HIL_OK;
 }
 
+/* Whether all of it is the device's, or pinned, perhaps in several ranges: see
+   hil_device.pin_piece. Lock held. */
+static bool is_known(const threads *d, const void *memory, size_t bytes)
+{
+    for (size_t at = 0, part; at < bytes; at += part) {
+        const char *piece = (const char *)memory + at;
+        part = PIN_PIECE - (uintptr_t)piece % PIN_PIECE;
+        if (part > bytes - at) part = bytes - at;
+        if (!find_range(d, piece, part)) return false;
+    }
+    return true;
+}
+
 static bool in_arena(const range *r)
 {
     return r && r->kind == ARENA;
@@ -365,9 +379,9 @@ static hil_status copy(hil_device *device, hil_stream id, void *to, const void *
     threads *d = threads_of(device);
     if (!bytes) return HIL_OK;
     pthread_mutex_lock(&d->lock);
-    const range *ends[] = {find_range(d, to, bytes), find_range(d, from, bytes)};
-    bool meets = in_arena(ends[0]) || in_arena(ends[1]);
-    bool quick = bytes <= HIL_DEVICE_THREADS_SMALL || (ends[0] && ends[1]);
+    bool meets = in_arena(find_range(d, to, bytes)) || in_arena(find_range(d, from, bytes));
+    bool quick =
+        bytes <= HIL_DEVICE_THREADS_SMALL || (is_known(d, to, bytes) && is_known(d, from, bytes));
     pthread_mutex_unlock(&d->lock);
     if (!meets)
         return hil_fail(HIL_ERR_USAGE, "a copy of %zu bytes from %p to %p is none of the device's",
@@ -468,6 +482,8 @@ hil_status hil_device_threads_open(hil_device **out)
     d->device.queue = &queue;
     d->device.close = close_device;
     d->device.memory = d->device.available = (size_t)hil_memory_available();
+    d->device.fp8 = true;
+    d->device.pin_piece = PIN_PIECE;
     snprintf(d->device.name, sizeof d->device.name, "threads");
     memcpy(d->device.id, "a machine's RAM", sizeof d->device.id);
     pthread_mutex_init(&d->lock, NULL);

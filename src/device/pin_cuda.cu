@@ -34,16 +34,14 @@ static size_t take(pinning *p, char **piece)
     return bytes;
 }
 
-/* Faults in the pages before they are locked, as huge pages if the system has them. */
+/* Faults in the pages before they are locked, as huge pages if the system has them. Others may
+   write them meanwhile, so adding nothing is atomic. */
 static void touch(char *piece, size_t bytes)
 {
     madvise(piece, bytes, MADV_HUGEPAGE);
     if (madvise(piece, bytes, MADV_POPULATE_WRITE) == 0) return;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    for (size_t at = 0; at < bytes; at += page) {
-        volatile char *byte = piece + at;
-        *byte = *byte;
-    }
+    for (size_t at = 0; at < bytes; at += page) __atomic_fetch_add(piece + at, 0, __ATOMIC_RELAXED);
 }
 
 static void *pin_pieces(void *context)
@@ -67,7 +65,7 @@ hil_status hil_cuda_pin(hil_device *device, void *memory, size_t bytes)
     pinning p = {.device = device, .memory = (char *)memory, .bytes = bytes};
     pthread_mutex_init(&p.lock, NULL);
     pthread_t thread[PIN_THREADS];
-    size_t most = bytes / HIL_CUDA_PIECE, started = 0;
+    size_t most = (bytes - 1) / HIL_CUDA_PIECE, started = 0;
     while (started < most && started < PIN_THREADS &&
            pthread_create(&thread[started], NULL, pin_pieces, &p) == 0)
         ++started;

@@ -4,11 +4,13 @@
 
 #include "format/safetensors.h"
 
-/* Number k of the part is number first + k * step of `whole`, which is borrowed. */
+/* Number k of the part is number first + k * step of `whole`, which is borrowed; with runs, number
+   first + k / run * jump + k % run * step. */
 typedef struct hil_entry_part {
     const hil_entry *whole;
     int64_t first, step;
-    size_t size; /* bytes of a number */
+    int64_t run, jump; /* run 0: there are no runs */
+    size_t size;       /* bytes of a number */
 } hil_entry_part;
 
 /* Bytes [first, first + size) of the part. */

@@ -22,7 +22,7 @@ void hil_peft_parameter_name(const hil_config *config, const char *param, char o
     *expert = 0;
     for (; at && at->tensor; ++at) {
         /* One that is saved has the name in files, another one the name in memory. */
-        bool usable = !at->interleaved && !at->flat && (!*row || (*row)->saved > at->saved);
+        bool usable = !at->flat && (!*row || (*row)->saved > at->saved);
         if (!usable || !hil_stacked_match(config, at, param, &found, &number)) continue;
         *row = at;
         *expert = number;
@@ -76,6 +76,7 @@ bool hil_peft_place_of(const hil_peft *peft, const hil_config *config, const cha
         out->index = row->part * experts + expert;
         out->members = row->parts * experts;
         out->stride = experts;
+        if (row->interleaved) out->run = shape->dim[1];
     }
     int wrapped = wraps(peft, row, name);
     *strrchr(name, '.') = 0;
@@ -124,10 +125,13 @@ static hil_status add_part(opening *o, const hil_param *param, const hil_peft_pl
                         place->tensor, hil_entry_shape_text(whole, text),
                         (long long)place->whole.dim[0], (long long)place->whole.dim[1]);
     size_t size = hil_dtype_size(dtype);
+    int64_t run = place->run ? place->run : each;
     o->parts[i] = (hil_entry_part){.whole = whole,
-                                   .first = place->index / place->stride * place->stride * each +
+                                   .first = place->index / place->stride * place->stride * run +
                                             place->index % place->stride,
                                    .step = place->stride,
+                                   .run = run,
+                                   .jump = place->members * run,
                                    .size = size};
     if (place->stride == 1) o->parts[i].first = place->index * each;
     char *name = o->file->names + o->names_used;

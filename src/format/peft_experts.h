@@ -11,7 +11,8 @@
    parameters, which adapter_config.json lists as target_parameters. PEFT gives each of them one A
    (experts * rank, in), in which the experts follow each other, and one B (out, rank * experts), in
    whose rows the experts are interleaved, number by number. Gate and up are one parameter: they
-   share A, and their rows of B follow each other. A second parameter of the same module wraps the
+   share A, and their rows of B follow each other, or alternate where the parameter's do (gpt-oss).
+   A second parameter of the same module wraps the
    first one, whose tensors then have ".base_layer" in their names. The model has an A and a B for
    each expert, named after its matrix; A after that of the gate. */
 
@@ -21,6 +22,7 @@ typedef struct hil_peft_place {
     hil_shape whole;
     int64_t index, members; /* its number among the matrices of the tensor */
     int64_t stride;         /* so many matrices are interleaved; 1: they follow each other */
+    int64_t run; /* after so many numbers of each of those, the next ones follow; 0: after all */
 } hil_peft_place;
 
 /* False: PEFT has it under the name of hil_peft_tensor_name. */

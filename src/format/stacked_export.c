@@ -15,6 +15,7 @@ typedef struct group {
     size_t members, found;
     size_t stride; /* so many members are interleaved, number by number; 1: members follow each
                       other */
+    size_t run;    /* after so many numbers of each of those, the next ones follow; 0: after all */
 } group;
 
 struct hil_stacked {
@@ -103,6 +104,7 @@ static hil_status add_tensor(hil_stacked *s, size_t i)
     if (!g->member) {
         g->members = (size_t)place.members;
         g->stride = (size_t)place.stride;
+        g->run = (size_t)place.run;
         HIL_TRY(HIL_ALLOC(g->members, &g->member));
         s->tensor[at].dtype = t->dtype;
         s->tensor[at].shape = place.whole;
@@ -117,9 +119,11 @@ static hil_status read_interleaved(hil_stacked *s, const group *g, size_t each, 
                                    size_t *size, char *out)
 {
     size_t parts = g->stride, bytes = hil_dtype_size(s->tensor[g - s->group].dtype);
-    size_t first = offset / (each * parts) * parts, at = offset % (each * parts) / parts;
+    size_t run = g->run ? g->run * bytes : each, number = offset / (run * parts);
+    size_t first = number * parts % g->members, in_run = offset % (run * parts) / parts;
+    size_t at = number * parts / g->members * run + in_run;
     size_t most = HIL_EXPORT_PIECE / parts / bytes * bytes, take = *size / parts / bytes * bytes;
-    if (take > each - at) take = each - at;
+    if (take > run - in_run) take = run - in_run;
     if (take > most) take = most;
     for (size_t p = 0; p < parts; ++p) {
         for (size_t done = 0, n; done < take; done += n) {

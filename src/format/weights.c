@@ -18,7 +18,7 @@ enum { SAMPLES = 4, SAMPLE_BYTES = 4096 };
 
 hil_shape hil_weights_shape(const hil_param *param)
 {
-    hil_shape shape = hil_param_spec_of(param)->shape;
+    hil_shape shape = *hil_param_filed(param);
     if (!hil_param_spec_of(param)->transposed) return shape;
     return (hil_shape){2, {shape.dim[1], shape.dim[0]}};
 }

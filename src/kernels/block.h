@@ -28,6 +28,13 @@ static inline size_t hil_rest_bytes(hil_dtype dtype, int64_t count)
 #define HIL_BLOCK 16384
 #define HIL_USES 4
 #define HIL_MOMENTS 2
+/* What the rule does with a block: [Note: matrix scope] in store/sweep_matrix.c. */
+typedef enum hil_block_scope {
+    HIL_SCOPE_ELEMENTS, /* updates each element by itself */
+    HIL_SCOPE_MOMENTUM, /* before a matrix is updated: updates its momentum; Nesterov's momentum
+                           takes the place of the first gradient */
+    HIL_SCOPE_MATRIX,   /* subtracts the first gradient: what became of that as a whole matrix */
+} hil_block_scope;
 typedef struct hil_block {
     int64_t count;
     hil_dtype dtype;
@@ -37,7 +44,9 @@ typedef struct hil_block {
                    of which the weight is the rounding to nearest even; fp32: NULL */
     void *moment[HIL_MOMENTS];      /* in the store's codec */
     const void *gradient[HIL_USES]; /* dtype; to be added in this order in fp32 */
-    int gradients;                  /* 0: no gradient was given in this step */
+    bool sums;     /* the gradients are fp32 sums: each is rounded to dtype when it is read */
+    int gradients; /* 0: no gradient was given in this step */
+    hil_block_scope scope;
 } hil_block;
 
 #define HIL_SQUARES 256 /* lanes of a sum of squares */

@@ -26,6 +26,11 @@ static inline void load_gradient(const gradient_chunk *c, int use, float *out)
 {
     const hil_block *b = c->block;
     const uint16_t *half = (const uint16_t *)b->gradient[use] + c->first;
+    uint16_t rounded[CHUNK];
+    if (b->sums && b->dtype != HIL_F32) {
+        hil_dtype_from_f32(rounded, (const float *)b->gradient[use] + c->first, b->dtype, c->count);
+        half = rounded;
+    }
     if (b->dtype == HIL_F32)
         memcpy(out, (const float *)b->gradient[use] + c->first, (size_t)c->count * 4);
     else if (b->dtype == HIL_F16)

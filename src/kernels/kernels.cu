@@ -75,12 +75,13 @@ static_assert(HIL_CODEC_GROUP == HIL_SQUARES, "ranges are whole rows of lanes");
 
 static_assert(sizeof(hil_rounding) <= 4096, "a kernel's arguments");
 
-/* Rounds a thread's numbers into elements [at, at + ROUND_WIDE), and returns the rounded values. */
+/* Rounds a thread's numbers into elements [at, at + ROUND_WIDE), if there is a place for them, and
+   returns the rounded values. */
 static __device__ inline float4 round_wide(const hil_rounding_range *s, hil_dtype dtype, int64_t at,
                                            float4 x)
 {
     if (dtype == HIL_F32) {
-        if (s->out != s->sum) *(float4 *)((float *)s->out + at) = x;
+        if (s->out && s->out != s->sum) *(float4 *)((float *)s->out + at) = x;
         return x;
     }
     uint2 bits;
@@ -94,7 +95,7 @@ static __device__ inline float4 round_wide(const hil_rounding_range *s, hil_dtyp
         low = __half22float2(a), high = __half22float2(b);
         bits = {*(uint32_t *)&a, *(uint32_t *)&b};
     }
-    *(uint2 *)((uint16_t *)s->out + at) = bits;
+    if (s->out) *(uint2 *)((uint16_t *)s->out + at) = bits;
     return {low.x, low.y, high.x, high.y};
 }
 
@@ -208,7 +209,8 @@ static __global__ void __launch_bounds__(THREADS)
     for (int i = 0; i < HIL_WIDE; ++i) sum[i] = lane[i];
     at += mine;
     const uint16_t *only = (const uint16_t *)b.gradient[0];
-    bool ahead = b.gradients == 1 && b.dtype != HIL_F32 && ((uintptr_t)(only + at) & 15) == 0;
+    bool ahead = b.gradients == 1 && b.dtype != HIL_F32 && !b.sums;
+    ahead = ahead && ((uintptr_t)(only + at) & 15) == 0;
     for (; ahead && at + (SQUARES_AHEAD - 1) * HIL_SQUARES + HIL_WIDE <= end;
          at += SQUARES_AHEAD * HIL_SQUARES) {
         uint4 raw[SQUARES_AHEAD];

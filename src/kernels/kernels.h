@@ -34,7 +34,8 @@ static inline HIL_BOTH int64_t hil_rounding_range_blocks(const hil_rounding_rang
 }
 
 /* out = sum, rounded to the dtype, for every range. The rounded values are squared as by
-   hil_block_square, block by block. In fp32 `out` may be `sum`. */
+   hil_block_square, block by block. In fp32 `out` may be `sum`; where it is NULL, the rounded
+   values are only squared. */
 #define HIL_ROUNDING_RANGES 64
 typedef struct hil_rounding {
     hil_dtype dtype;
@@ -62,6 +63,9 @@ typedef struct hil_addend {
 /* Adds elements [from, to), on the CPU. */
 void hil_addend_run(const hil_addend *addend, int64_t from, int64_t to);
 
+/* Blocks of an update that a device takes in one launch. */
+#define HIL_UPDATE_BLOCKS 30
+
 /* The same arithmetic queued on a device, with the same bits. Data is in device memory, except
    `shared` and `square`, which are in shared host memory; the structs are in host memory. */
 typedef struct hil_device_math {
@@ -73,9 +77,9 @@ typedef struct hil_device_math {
     /* shared[b] = the sum of the lanes of block b, in order. */
     hil_status (*squared)(hil_device *device, hil_stream stream, const double *lanes,
                           int64_t blocks, double *shared);
-    /* The update rule of a step (optim/update.h) on one block of any length. */
+    /* The update rule of a step (optim/update.h) on blocks of any length, in few launches. */
     hil_status (*update)(hil_device *device, hil_stream stream, const void *rule,
-                         const hil_block *block);
+                         const hil_block *block, int blocks);
     /* out = the sum over ranks of parts (ranks, out's elements), in fp32 in the order of ranks. */
     hil_status (*reduce)(hil_device *device, hil_stream stream, const hil_tensor *out,
                          const void *parts, int ranks);

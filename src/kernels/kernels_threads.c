@@ -28,7 +28,7 @@ typedef struct squaring {
 static hil_status run_square(void *args)
 {
     const squaring *s = args;
-    size_t size = hil_dtype_size(s->block.dtype);
+    size_t size = hil_dtype_size(s->block.sums ? HIL_F32 : s->block.dtype);
     for (int64_t done = 0; done < s->block.count;) {
         int64_t at = s->first + done, room = HIL_BLOCK - at % HIL_BLOCK;
         hil_block piece = s->block;

@@ -24,15 +24,17 @@ void hil_rounding_run(const hil_rounding *r, int64_t block)
     if (!begins) from = range->first;
     if (to > end) to = end;
     const float *sum = range->sum + from - range->first;
-    char *out = (char *)range->out + (size_t)(sum - range->sum) * hil_dtype_size(r->dtype);
-    if ((const void *)out != sum) hil_dtype_from_f32(out, sum, r->dtype, to - from);
+    char *out = NULL;
+    if (range->out)
+        out = (char *)range->out + (size_t)(sum - range->sum) * hil_dtype_size(r->dtype);
+    if (out && (const void *)out != sum) hil_dtype_from_f32(out, sum, r->dtype, to - from);
     if (!range->square) return;
     double whole[HIL_SQUARES];
     double *lanes = begins && ends ? whole : range->lanes + HIL_SQUARES * number;
     if (begins) memset(lanes, 0, HIL_SQUARES * sizeof *lanes);
-    hil_block_square(
-        &(hil_block){.count = to - from, .dtype = r->dtype, .gradient = {out}, .gradients = 1},
-        lanes);
+    hil_block squared = {.count = to - from, .dtype = r->dtype, .sums = !out, .gradients = 1};
+    squared.gradient[0] = out ? out : (const char *)sum;
+    hil_block_square(&squared, lanes);
     if (ends) range->square[number] = hil_lanes_add(lanes);
 }
 

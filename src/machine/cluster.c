@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "io/file.h"
+#include "tensor/tensor.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,7 +12,6 @@
 #define MOST 1e8 /* of any number in a description */
 #define DRIVES_MOST 1000
 #define GIB ((uint64_t)1 << 30)
-#define RAM_PART 0.7    /* of the RAM's bandwidth that the update reaches */
 #define RAM_SPEED 100.0 /* GB/s, where the description has none */
 
 typedef struct number_field {
@@ -51,6 +51,9 @@ static hil_status check_keys(json_t *object, const char *what, const char *const
     return HIL_OK;
 }
 
+static const char *const tiers[HIL_TIERS] = {"gpu", "ram", "drives"};
+static const char *const copied[HIL_REPLICATED_KINDS] = {"nothing", "weights", "all"};
+
 #define LENGTH(list) (sizeof(list) / sizeof *(list))
 
 /* A name of the table of GPUs, or an object with the numbers of another. */
@@ -83,6 +86,33 @@ static hil_status read_gpu(hil_cluster *c, json_t *value, const char *what)
     return HIL_OK;
 }
 
+/* Instead of a GPU. */
+static hil_status read_cpu(hil_cluster *c, json_t *value, const char *what)
+{
+    static const char *const known[] = {
+        "name", "fp32_tflops", "bf16_tflops", "attention_tflops", "memory_gb_s", "call_us"};
+    const number_field field[] = {{"fp32_tflops", &c->cpu.fp32, 1e-6},
+                                  {"bf16_tflops", &c->cpu.bf16, 1e-6},
+                                  {"attention_tflops", &c->cpu.attention, 1e-6},
+                                  {"memory_gb_s", &c->cpu.memory, 1e-3},
+                                  {"call_us", &c->cpu.call, 0}};
+    const char *name = "CPU";
+    HIL_TRY(check_keys(value, what, known, LENGTH(known)));
+    HIL_TRY(read_numbers(value, what, "cpu", field, LENGTH(field)));
+    HIL_TRY(hil_json_string(value, "name", what, &name));
+    snprintf(c->gpu_name, sizeof c->gpu_name, "%s", name);
+    return HIL_OK;
+}
+
+static hil_status read_processor(hil_cluster *c, const json_t *root, const char *what)
+{
+    json_t *cpu = json_object_get(root, "cpu"), *gpu = json_object_get(root, "gpu");
+    if (!cpu) return read_gpu(c, gpu, what);
+    if (gpu || json_object_get(root, "layout"))
+        return hil_fail(HIL_ERR_INPUT, "%s: with cpu there is no gpu, and no layout", what);
+    return read_cpu(c, cpu, what);
+}
+
 static hil_status read_drives(hil_cluster *c, json_t *drives, const char *what)
 {
     static const char *const known[] = {"count", "gb", "read_gb_s", "write_gb_s"};
@@ -106,20 +136,76 @@ static hil_status read_drives(hil_cluster *c, json_t *drives, const char *what)
 
 static hil_status read_network(hil_cluster *c, json_t *network, const char *what)
 {
-    static const char *const known[] = {"inside_gb_s", "between_gb_s"};
+    static const char *const known[] = {"inside_gb_s", "between_gb_s", "inside_us", "between_us"};
     const number_field field[] = {{"inside_gb_s", &c->inside, c->gpus > 1 ? 1e-6 : 0},
-                                  {"between_gb_s", &c->between, c->nodes > 1 ? 1e-6 : 0}};
+                                  {"between_gb_s", &c->between, c->nodes > 1 ? 1e-6 : 0},
+                                  {"inside_us", &c->inside_latency, 0},
+                                  {"between_us", &c->between_latency, 0}};
     if (network) HIL_TRY(check_keys(network, what, known, LENGTH(known)));
     HIL_TRY(read_numbers(network, what, "network", field, LENGTH(field)));
     c->inside *= GB;
     c->between *= GB;
+    c->inside_latency *= 1e-6;
+    c->between_latency *= 1e-6;
+    return HIL_OK;
+}
+
+/* One of `count` words; a missing key leaves *out. */
+static hil_status read_word(const json_t *object, const char *key, const char *what,
+                            const char *const *word, int count, int *out)
+{
+    const char *value = NULL;
+    HIL_TRY(hil_json_string(object, key, what, &value));
+    if (!value) return HIL_OK;
+    for (int i = 0; i < count; ++i)
+        if (strcmp(value, word[i]) == 0) {
+            *out = i;
+            return HIL_OK;
+        }
+    return hil_fail(HIL_ERR_INPUT, "%s: layout.%s is \"%s\", but may be \"%s\" to \"%s\"", what,
+                    key, value, word[0], word[count - 1]);
+}
+
+static hil_status read_layout(hil_cluster *c, json_t *layout, const char *what)
+{
+    static const char *const known[] = {"weights",        "optimizer", "activations", "replicated",
+                                        "model_parallel", "tiles",     "overlap",     "efficiency"};
+    hil_cluster_layout *l = &c->layout;
+    double parallel = 1, tiles = 1;
+    int replicated = HIL_REPLICATED_NONE;
+    const number_field field[] = {{"model_parallel", &parallel, 1},
+                                  {"tiles", &tiles, 1},
+                                  {"efficiency", &l->efficiency, 0.01}};
+    *l = (hil_cluster_layout){.weights = HIL_CLUSTER_ANY,
+                              .optimizer = HIL_CLUSTER_ANY,
+                              .activations = HIL_CLUSTER_ANY,
+                              .overlap = true,
+                              .efficiency = 1};
+    if (!layout) return HIL_OK;
+    HIL_TRY(check_keys(layout, what, known, LENGTH(known)));
+    HIL_TRY(read_numbers(layout, what, "layout", field, LENGTH(field)));
+    HIL_TRY(read_word(layout, "weights", what, tiers, HIL_TIERS, &l->weights));
+    HIL_TRY(read_word(layout, "optimizer", what, tiers, HIL_TIERS, &l->optimizer));
+    HIL_TRY(read_word(layout, "activations", what, tiers, HIL_DISK, &l->activations));
+    HIL_TRY(read_word(layout, "replicated", what, copied, HIL_REPLICATED_KINDS, &replicated));
+    HIL_TRY(hil_json_bool(layout, "overlap", what, &l->overlap));
+    if (parallel != floor(parallel) || fmod((double)c->gpus, parallel) != 0)
+        return hil_fail(HIL_ERR_INPUT, "%s: layout.model_parallel must divide the GPUs of a node",
+                        what);
+    if (l->efficiency > 1)
+        return hil_fail(HIL_ERR_INPUT, "%s: layout.efficiency is a part: at most 1", what);
+    l->given = true;
+    l->replicated = (hil_replicated)replicated;
+    l->model_parallel = (int64_t)parallel;
+    l->tiles = (int64_t)tiles;
     return HIL_OK;
 }
 
 static hil_status fill(hil_cluster *c, json_t *root, const char *what)
 {
-    static const char *const known[] = {"name",     "about",   "nodes",    "gpus",   "gpu",
-                                        "bus_gb_s", "ram_gib", "ram_gb_s", "drives", "network"};
+    static const char *const known[] = {"name",   "about",    "nodes",   "gpus",
+                                        "gpu",    "bus_gb_s", "ram_gib", "ram_gb_s",
+                                        "drives", "network",  "layout",  "cpu"};
     double nodes = 1, gpus = 1, ram = 0, ram_speed = RAM_SPEED, bus = 0;
     const number_field field[] = {{"nodes", &nodes, 1},
                                   {"gpus", &gpus, 1},
@@ -136,12 +222,13 @@ static hil_status fill(hil_cluster *c, json_t *root, const char *what)
     snprintf(c->name, sizeof c->name, "%s", name);
     c->nodes = (int64_t)nodes;
     c->gpus = (int64_t)gpus;
-    HIL_TRY(read_gpu(c, json_object_get(root, "gpu"), what));
+    HIL_TRY(read_processor(c, root, what));
     c->ram = (uint64_t)(ram * (double)GIB);
     c->ram_speed = ram_speed * GB;
-    c->bus = bus > 0 ? bus * GB : c->gpu.bus * GB * gpus;
+    c->bus = bus > 0 ? bus * GB : (c->gpu.mib ? c->gpu.bus : c->cpu.memory / 2) * GB * gpus;
     HIL_TRY(read_drives(c, json_object_get(root, "drives"), what));
-    return read_network(c, json_object_get(root, "network"), what);
+    HIL_TRY(read_network(c, json_object_get(root, "network"), what));
+    return read_layout(c, json_object_get(root, "layout"), what);
 }
 
 hil_status hil_cluster_parse(hil_cluster *c, const char *text, size_t size, const char *what)
@@ -166,14 +253,35 @@ hil_status hil_cluster_read(hil_cluster *c, const char *path)
 /* [Note: cluster speeds] All ranks do the same at the same time, so each has its part of what the
    GPUs of a node share: bus, RAM and drives. A rank that gathers receives from the GPUs of its own
    node and from other nodes; what comes from other nodes comes once to a node, and its GPUs pass it
-   on. So the slower of the two links sets the pace. */
+   on. So the slower of the two links sets the pace. Before the first byte, messages pass along a
+   binary tree over the nodes, and one over the GPUs of each. */
+static double call_seconds(const hil_cluster *c)
+{
+    return ceil(log2((double)c->gpus)) * c->inside_latency +
+           ceil(log2((double)c->nodes)) * c->between_latency;
+}
+
+static void set_cpu_speeds(const hil_cluster_cpu *cpu, hil_speeds *s)
+{
+    s->gemm[HIL_F32] = cpu->fp32 * 1e12;
+    s->gemm[HIL_BF16] = s->gemm[HIL_F16] = cpu->bf16 * 1e12;
+    for (int d = HIL_F32; d <= HIL_F16; ++d) s->attention[d] = cpu->attention * 1e12;
+    s->memory = cpu->memory * GB;
+    s->to_device = s->to_host = INFINITY;
+    s->update_device = 0;
+    s->op_call = cpu->call * 1e-6;
+}
+
 void hil_cluster_speeds(const hil_cluster *c, hil_machine *machine)
 {
     hil_speeds *s = &machine->speeds;
     double gpus = (double)c->gpus, drives = (double)c->drives / gpus;
-    hil_gpu_speeds(&c->gpu, s);
+    if (c->cpu.fp32 > 0)
+        set_cpu_speeds(&c->cpu, s);
+    else
+        hil_gpu_speeds(&c->gpu, s);
     s->to_device = s->to_host = fmin(s->to_device, c->bus / gpus);
-    s->update = RAM_PART * c->ram_speed / HIL_UPDATE_BYTES / gpus;
+    s->update = HIL_CLUSTER_RAM_PART * c->ram_speed / HIL_UPDATE_BYTES / gpus;
     s->disk_read = drives * c->drive_read;
     s->disk_write = drives * c->drive_write;
     s->disk_mixed = drives * (c->drive_read + c->drive_write) / 2;
@@ -183,6 +291,7 @@ void hil_cluster_speeds(const hil_cluster *c, hil_machine *machine)
         s->network = c->gpus > 1 ? fmin(c->inside, c->between) : c->between;
     else if (c->gpus > 1)
         s->network = c->inside;
+    s->network_call = call_seconds(c);
     snprintf(machine->name, sizeof machine->name, "%s", c->name);
 }
 
@@ -197,6 +306,10 @@ void hil_cluster_double(const hil_cluster *c, hil_cluster_part part, hil_cluster
         out->gpu.bf16 *= 2;
         out->gpu.fp32 *= 2;
         out->gpu.memory *= 2;
+        out->cpu.fp32 *= 2;
+        out->cpu.bf16 *= 2;
+        out->cpu.attention *= 2;
+        out->cpu.memory *= 2;
         break;
     case HIL_CLUSTER_BUS:
         out->bus *= 2;
@@ -218,6 +331,11 @@ void hil_cluster_double(const hil_cluster *c, hil_cluster_part part, hil_cluster
 const char *hil_cluster_part_name(hil_cluster_part part)
 {
     static const char *const name[HIL_CLUSTER_PARTS] = {
-        "GPU memory", "GPU speed", "bus between RAM and GPUs", "RAM", "drives", "network"};
+        "GPU memory", "computing speed", "bus between RAM and GPUs", "RAM", "drives", "network"};
     return name[part];
+}
+
+const char *hil_cluster_tier_name(hil_tier tier)
+{
+    return tiers[tier];
 }

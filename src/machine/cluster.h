@@ -6,13 +6,45 @@
 
 #include "base/text.h"
 #include "machine/gpus.h"
+#include "machine/probe.h"
+#include "tier/fence.h"
+
+/* What each rank has a copy of, instead of its part. */
+typedef enum hil_replicated {
+    HIL_REPLICATED_NONE,
+    HIL_REPLICATED_WEIGHTS,
+    HIL_REPLICATED_ALL,
+    HIL_REPLICATED_KINDS
+} hil_replicated;
+
+#define HIL_CLUSTER_RAM_PART 0.7 /* of the RAM's bandwidth that the update reaches */
+
+/* A node without GPUs: what its processor reaches, not what data sheets say. */
+typedef struct hil_cluster_cpu {
+    double fp32, bf16, attention; /* TFLOP/s; fp32 is 0 where a GPU computes */
+    double memory;                /* GB/s */
+    double call;                  /* microseconds of overhead of an operation */
+} hil_cluster_cpu;
+
+/* ZeRO-Infinity's layout instead of hilbert's: see plan/layout.h. */
+#define HIL_CLUSTER_ANY (-1) /* instead of a tier: the fastest that fits */
+typedef struct hil_cluster_layout {
+    bool given;
+    int weights, optimizer, activations; /* a hil_tier or HIL_CLUSTER_ANY */
+    hil_replicated replicated;
+    int64_t model_parallel; /* ranks that divide a layer's arithmetic */
+    int64_t tiles;          /* of the largest operator: less working memory */
+    bool overlap;           /* transfers with computing */
+    double efficiency;      /* part of the GPU's speed that computing a layer reaches; up to 1 */
+} hil_cluster_layout;
 
 /* All nodes are alike, and so are the GPUs of a node; each GPU has one rank. Bytes per second are
    those that programs reach, not those of data sheets, except of the GPU's own numbers. */
 typedef struct hil_cluster {
     char name[128], gpu_name[64];
-    int64_t nodes, gpus;            /* gpus: of a node */
-    hil_gpu gpu;                    /* its name is `gpu_name` */
+    int64_t nodes, gpus; /* gpus: of a node */
+    hil_gpu gpu;         /* its name is `gpu_name`; all 0 where the CPU computes */
+    hil_cluster_cpu cpu;
     double bus;                     /* bytes per second to, and from, all GPUs of a node at once */
     uint64_t ram;                   /* bytes of a node */
     double ram_speed;               /* bytes per second of a node */
@@ -21,6 +53,8 @@ typedef struct hil_cluster {
     double drive_read, drive_write; /* bytes per second of each */
     double inside;  /* network: bytes per second that a GPU receives from its node */
     double between; /* bytes per second that a node receives from the others */
+    double inside_latency, between_latency; /* seconds of an empty message */
+    hil_cluster_layout layout;
 } hil_cluster;
 
 /* What one change would bring: parts that hil_cluster_double makes twice as large or fast. */
@@ -37,10 +71,18 @@ typedef enum hil_cluster_part {
 /* Reads a description; docs/scale.md says what is in it. */
 hil_status hil_cluster_read(hil_cluster *cluster, const char *path);
 hil_status hil_cluster_parse(hil_cluster *cluster, const char *text, size_t size, const char *what);
+/* Describes this machine: the device of the options with its measured speeds, RAM and `disks`, of
+   which those are measured that `effort` allows. */
+hil_status hil_cluster_here(const hil_probe_options *options, const hil_effort *effort,
+                            const hil_observer *observer, hil_cluster *out);
+/* Prints the description that hil_cluster_read reads. */
+hil_status hil_cluster_print(const hil_cluster *cluster, FILE *out);
 /* Sets the speeds of one rank while all ranks work, and the name. */
 void hil_cluster_speeds(const hil_cluster *cluster, hil_machine *machine);
 /* Copies the cluster with a part doubled. */
 void hil_cluster_double(const hil_cluster *cluster, hil_cluster_part part, hil_cluster *out);
 const char *hil_cluster_part_name(hil_cluster_part part);
+/* As descriptions name it: "gpu", "ram" or "drives". */
+const char *hil_cluster_tier_name(hil_tier tier);
 
 #endif

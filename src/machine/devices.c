@@ -3,12 +3,14 @@
 
 #include "base/alloc.h"
 #include "comm/comm.h"
+#include "device/device_limit.h"
 #include "device/device_threads.h"
 #include "ops/ops_threads.h"
 #include "optim/math_threads.h"
 #include "machine/cuda_load.h"
 #include "base/note.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,10 +53,9 @@ static hil_status parse_index(const char *name, int rank, int count, int *out)
     return HIL_OK;
 }
 
-static hil_status open_named(const hil_device_choice *choice, const hil_comm *comm,
+static hil_status open_named(const char *name, const char *prefixes, const hil_comm *comm,
                              hil_device **out)
 {
-    const char *name = choice->name;
     int index;
     if (strcmp(name, "cpu") == 0) return HIL_OK;
     if (strcmp(name, "threads") == 0) return open_threads(false, comm, out);
@@ -68,7 +69,25 @@ static hil_status open_named(const hil_device_choice *choice, const hil_comm *co
                         "--device %s: there is no GPU here that NVIDIA's driver "
                         "shows (see nvidia-smi, CUDA_VISIBLE_DEVICES)",
                         name);
-    return open_gpu(choice->prefixes, index, out);
+    return open_gpu(prefixes, index, out);
+}
+
+/* "NAME@SPEED": the device behind a bus of that many GB/s. */
+static hil_status open_limited(const hil_device_choice *choice, const char *at,
+                               const hil_comm *comm, hil_device **out)
+{
+    char name[64], *end = NULL;
+    double speed = strtod(at + 1, &end);
+    if (end == at + 1 || *end || !(speed > 0))
+        return hil_fail(HIL_ERR_USAGE, "--device %s: expected GB/s after @", choice->name);
+    snprintf(name, sizeof name, "%.*s", (int)(at - choice->name), choice->name);
+    HIL_TRY(open_named(name, choice->prefixes, comm, out));
+    if (!*out) return hil_fail(HIL_ERR_USAGE, "--device %s: a CPU has no bus", choice->name);
+    hil_status status = hil_device_limit(*out, speed * 1e9);
+    if (status == HIL_OK) return HIL_OK;
+    hil_devices_close(*out);
+    *out = NULL;
+    return status;
 }
 
 hil_status hil_devices_open(const hil_device_choice *choice, const hil_comm *comm,
@@ -76,7 +95,10 @@ hil_status hil_devices_open(const hil_device_choice *choice, const hil_comm *com
 {
     int rank = hil_comm_local_rank(comm);
     *out = NULL;
-    if (choice->name && strcmp(choice->name, "auto") != 0) return open_named(choice, comm, out);
+    const char *at = choice->name ? strchr(choice->name, '@') : NULL;
+    if (at) return open_limited(choice, at, comm, out);
+    if (choice->name && strcmp(choice->name, "auto") != 0)
+        return open_named(choice->name, choice->prefixes, comm, out);
     int count = hil_gpu_visible();
     if (count == 0 || open_gpu(choice->prefixes, rank % count, out) == HIL_OK) return HIL_OK;
     hil_note(observer, "the GPU is not used: %s", hil_status_message());
@@ -86,6 +108,15 @@ hil_status hil_devices_open(const hil_device_choice *choice, const hil_comm *com
 bool hil_devices_gpu(const hil_device *device)
 {
     return device && hil_device_ops_of(device) != &hil_ops_threads;
+}
+
+hil_status hil_devices_check_fp8(const hil_device *device)
+{
+    if (!device || device->fp8) return HIL_OK;
+    return hil_fail(HIL_ERR_USAGE,
+                    "--dtype fp8: hilbert does not compute products in fp8 on %s yet; use --dtype "
+                    "bf16, or --device cpu",
+                    device->name);
 }
 
 void hil_devices_close(hil_device *device)

@@ -11,12 +11,15 @@
 /* `choice->name`: "auto" (or NULL) is a working GPU if there is one, otherwise the CPU, and a note
    to the observer says why. "cuda" is the first GPU, or with ranks (`comm`, may be NULL) the one of
    the rank's number on its machine. "cuda:N" and "cpu" are explicit. "threads" and "threads:each"
-   (one for each rank) are for tests. *out is NULL for the CPU. Keeps nothing of what it is given.
- */
+   (one for each rank) are for tests; "NAME@SPEED", that device behind a bus of so many GB/s
+   (device/device_limit.h), is for benchmarks. *out is NULL for the CPU. Keeps nothing of what it is
+   given. */
 hil_status hil_devices_open(const hil_device_choice *choice, const hil_comm *comm,
                             const hil_observer *observer, hil_device **out);
 /* Whether it is a real GPU: neither NULL (the CPU) nor the test device. */
 bool hil_devices_gpu(const hil_device *device);
+/* Fails if it cannot compute with --dtype fp8. */
+hil_status hil_devices_check_fp8(const hil_device *device);
 /* Does nothing for NULL. */
 void hil_devices_close(hil_device *device);
 /* All ranks call it together with the device that each opened. *sharers: ranks that have the same

@@ -81,10 +81,20 @@ void hil_gpu_speeds(const hil_gpu *gpu, hil_speeds *speeds)
     speeds->op_call = CALL_SECONDS;
 }
 
+void hil_gpu_measured(const hil_speeds *speeds, uint64_t bytes, hil_gpu *gpu)
+{
+    gpu->mib = bytes >> 20;
+    gpu->fp32 = speeds->gemm[HIL_F32] * 1e-12 / MATRIX_PART;
+    gpu->bf16 = speeds->gemm[HIL_BF16] * 1e-12 / MATRIX_PART;
+    gpu->memory = speeds->memory * 1e-9 / MEMORY_PART;
+    gpu->bus = speeds->to_device * 1e-9 / BUS_PART;
+}
+
 void hil_gpu_describe(const hil_gpu *gpu, hil_device *device)
 {
     snprintf(device->name, sizeof device->name, "NVIDIA %s", gpu->name);
     device->memory = (size_t)gpu->mib << 20;
     device->available = device->memory - CONTEXT;
     device->outside = CONTEXT;
+    device->fp8 = false;
 }

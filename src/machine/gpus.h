@@ -20,6 +20,8 @@ typedef struct hil_gpu {
 hil_status hil_gpu_find(const char *name, const hil_gpu **out);
 /* Sets the speeds that depend on the GPU, as fractions of its data sheet's numbers. */
 void hil_gpu_speeds(const hil_gpu *gpu, hil_speeds *speeds);
+/* The reverse: what a data sheet would say of a device with these speeds and bytes of memory. */
+void hil_gpu_measured(const hil_speeds *speeds, uint64_t bytes, hil_gpu *gpu);
 /* Gives the test device the GPU's name and memory, so that plans can be rehearsed on it. */
 void hil_gpu_describe(const hil_gpu *gpu, hil_device *device);
 

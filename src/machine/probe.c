@@ -3,6 +3,7 @@
 
 #include "base/cpu.h"
 #include "io/file.h"
+#include "machine/devices.h"
 #include "tensor/tensor.h"
 #include "base/note.h"
 
@@ -19,29 +20,36 @@
 #define DRIVE_SECONDS_FULL 1.0
 #define MUCH_LESS 4 /* measured again if this many times more memory is allowed now */
 
-enum { SPEEDS = 17 };
+#define SPEED(name) #name, offsetof(hil_speeds, name)
+
+enum { SPEEDS = 22 };
 static const struct {
     const char *name;
     size_t offset;
     bool optional; /* may be 0: this machine has none */
 } fields[SPEEDS] = {
-    {"disk_read", offsetof(hil_speeds, disk_read), false},
-    {"disk_write", offsetof(hil_speeds, disk_write), false},
-    {"disk_mixed", offsetof(hil_speeds, disk_mixed), false},
-    {"to_device", offsetof(hil_speeds, to_device), false},
-    {"to_host", offsetof(hil_speeds, to_host), false},
-    {"network", offsetof(hil_speeds, network), false},
-    {"memory", offsetof(hil_speeds, memory), false},
+    {SPEED(disk_read), false},
+    {SPEED(disk_write), false},
+    {SPEED(disk_mixed), false},
+    {SPEED(to_device), false},
+    {SPEED(to_host), false},
+    {SPEED(network), false},
+    {SPEED(memory), false},
     {"gemm_fp32", offsetof(hil_speeds, gemm[0]), false},
     {"gemm_bf16", offsetof(hil_speeds, gemm[1]), false},
     {"gemm_fp16", offsetof(hil_speeds, gemm[2]), false},
     {"attention_fp32", offsetof(hil_speeds, attention[0]), false},
     {"attention_bf16", offsetof(hil_speeds, attention[1]), false},
     {"attention_fp16", offsetof(hil_speeds, attention[2]), false},
-    {"update", offsetof(hil_speeds, update), false},
-    {"update_device", offsetof(hil_speeds, update_device), true},
-    {"op_call", offsetof(hil_speeds, op_call), false},
-    {"one_way", offsetof(hil_speeds, one_way), true},
+    {SPEED(update), false},
+    {SPEED(update_device), true},
+    {SPEED(op_call), false},
+    {SPEED(one_way), true},
+    {SPEED(cached), true},
+    {SPEED(pool_run), true},
+    {SPEED(threads), true},
+    {SPEED(cpus), true},
+    {SPEED(gemm_fp8), true},
 };
 
 json_t *hil_speeds_write(const hil_speeds *speeds)
@@ -151,13 +159,14 @@ typedef struct search {
     uint64_t drive[HIL_DISKS_MAX]; /* block device of each disk */
 } search;
 
-#define METHOD 4 /* version of the measurement; entries of older versions are measured again */
+#define METHOD 5 /* version of the measurement; entries of older versions are measured again */
 
 static bool good_enough(const search *s, const json_t *entry)
 {
     return json_is_object(entry) && !s->options->again &&
            json_integer_value(json_object_get(entry, "method")) == METHOD &&
-           (!s->effort->thorough || json_is_true(json_object_get(entry, "thorough")));
+           (!s->effort->thorough || json_is_true(json_object_get(entry, "thorough"))) &&
+           (s->effort->states || !json_is_true(json_object_get(entry, "states")));
 }
 
 /* Whether the entry was measured with enough bytes, given that `bytes` are allowed now. */
@@ -185,11 +194,19 @@ static hil_status measure(const search *s, hil_pool *pool, const hil_probe_room 
     return hil_probe_device(s->device, pool, room, speeds);
 }
 
+/* Whether a speed is missing that was not measured when the entry was made. */
+static bool lacks_fp8(const search *s)
+{
+    return hil_devices_gpu(s->device) && s->device->fp8 && !s->effort->states &&
+           !(s->machine->speeds.gemm_fp8 > 0);
+}
+
 static hil_status find_computer(search *s)
 {
     hil_speeds *speeds = &s->machine->speeds;
     hil_probe_room room = {.memory = hil_probe_cpu_room(s->effort->memory),
-                           .seconds = s->effort->thorough ? SECONDS_FULL : SECONDS_SHORT};
+                           .seconds = s->effort->thorough ? SECONDS_FULL : SECONDS_SHORT,
+                           .states = s->effort->states && s->device};
     hil_pool *pool;
     if (s->device) room.device = hil_probe_device_room(s->device, s->effort->device_memory);
     HIL_TRY(hil_pool_create(&pool, s->options->threads));
@@ -197,12 +214,14 @@ static hil_status find_computer(search *s)
     const json_t *entry = json_object_get(s->known, s->machine->name);
     hil_status status = HIL_OK;
     if (!good_enough(s, entry) || !had_enough(entry, "memory_bytes", room.memory) ||
-        !had_enough(entry, "device_memory_bytes", room.device) || !hil_speeds_read(entry, speeds)) {
+        !had_enough(entry, "device_memory_bytes", room.device) || !hil_speeds_read(entry, speeds) ||
+        lacks_fp8(s)) {
         hil_note(s->observer, "measuring how fast this machine computes");
         status = measure(s, pool, &room);
         json_t *found = hil_speeds_write(speeds);
         json_object_set_new(found, "memory_bytes", json_integer((json_int_t)room.memory));
         json_object_set_new(found, "device_memory_bytes", json_integer((json_int_t)room.device));
+        json_object_set_new(found, "states", json_boolean(room.states));
         if (status == HIL_OK)
             remember(s, s->machine->name, found);
         else

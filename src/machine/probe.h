@@ -12,8 +12,9 @@
 /* Limits of a measurement. Memory limits are exceeded only where a measurement needs a few MiB to
    work at all. */
 typedef struct hil_effort {
-    bool thorough;          /* false: quick, because a run is about to start */
-    bool drives;            /* drives may be written to; false: uncached speeds are assumed */
+    bool thorough; /* false: quick, because a run is about to start */
+    bool states;   /* of a device only what moving and updating states takes: copies and updates */
+    bool drives;   /* drives may be written to; false: uncached speeds are assumed */
     uint64_t memory;        /* bytes of RAM; 0: a small fraction of what is free */
     uint64_t device_memory; /* bytes on the device; 0: likewise */
 } hil_effort;
@@ -36,6 +37,7 @@ void hil_machine_join_drives(hil_machine *machine, const uint64_t *device, size_
 typedef struct hil_probe_room {
     size_t memory, device; /* bytes */
     double seconds;        /* about, for each speed */
+    bool states;           /* see hil_effort */
 } hil_probe_room;
 /* Bytes to use under a limit (0: none) and given the free memory. */
 size_t hil_probe_cpu_room(uint64_t limit);

@@ -1,7 +1,8 @@
 /* probe_cpu.c - measures products, attention, memory and update on the CPU. */
+#include "autograd/cost.h"
 #include "base/clock.h"
 #include "base/memory.h"
-#include "ops/linear/gemm.h"
+#include "ops/op_cost.h"
 #include "ops/ops.h"
 #include "optim/rule.h"
 #include "machine/probe.h"
@@ -65,7 +66,8 @@ static void fill(char *memory, hil_dtype dtype, int64_t count)
 }
 
 /* The three products of a linear layer: y = x W^T, dx = dy W, dW += dy^T x. */
-static hil_status probe_products(const probe *p, hil_dtype dtype, int64_t n, double *seconds)
+static hil_status probe_products(const probe *p, hil_dtype dtype, int64_t n, double *seconds,
+                                 hil_work work[3])
 {
     char *a = p->memory, *b = a + p->stream, *c = b + p->stream;
     fill(a, dtype, n * n);
@@ -88,20 +90,37 @@ static hil_status probe_products(const probe *p, hil_dtype dtype, int64_t n, dou
         double one;
         HIL_TRY(time_of(multiply, &job, p->seconds / 3, &one));
         *seconds += one;
+        work[i] = (hil_work){0};
+        hil_work_add_product(&work[i], &job.gemm, hil_pool_threads(p->pool));
     }
     return HIL_OK;
 }
 
-static hil_status probe_gemm(const probe *p, hil_dtype dtype, double *speed)
+/* Sets the speed at which hil_cost_seconds gives these seconds for all of the work, of which so
+   many operations are at that speed. What it adds for packing depends on the speed in turn. */
+static void fit_speed(double *speed, double operations, const hil_work *work, int count,
+                      const hil_speeds *speeds, double seconds)
+{
+    enum { ROUNDS = 4 };
+    *speed = operations / seconds;
+    for (int i = 0; i < ROUNDS; ++i) {
+        double rest = 0;
+        for (int j = 0; j < count; ++j) rest += hil_cost_rest(&work[j], speeds);
+        *speed = operations / fmax(seconds - rest, seconds / 2);
+    }
+}
+
+static hil_status probe_gemm(const probe *p, hil_dtype dtype, hil_speeds *out)
 {
     double seconds;
+    hil_work work[3];
     int64_t n = 512;
-    HIL_TRY(probe_products(p, dtype, n, &seconds));
+    HIL_TRY(probe_products(p, dtype, n, &seconds, work));
     while (seconds < 3 * RUN_SECONDS && 4 * (size_t)(n * n) * sizeof(float) <= p->stream) {
         n *= 2;
-        HIL_TRY(probe_products(p, dtype, n, &seconds));
+        HIL_TRY(probe_products(p, dtype, n, &seconds, work));
     }
-    *speed = 3 * 2 * (double)n * (double)n * (double)n / seconds;
+    fit_speed(&out->gemm[dtype], work[0].gemm + work[1].gemm + work[2].gemm, work, 3, out, seconds);
     return HIL_OK;
 }
 
@@ -112,9 +131,20 @@ static hil_status attend(void *context)
     return call->op->backward(call);
 }
 
-static hil_status probe_attention(const probe *p, hil_dtype dtype, double *speed)
+/* As many heads as keep all threads busy, if there is memory for them: each is a task. */
+static int64_t probe_heads(const probe *p, size_t head_bytes)
 {
-    enum { B = 1, T = 256, H = 8, D = 64 };
+    enum { LEAST = 8, TENSORS = 10 };
+    int64_t heads = LEAST;
+    while (heads < hil_pool_threads(p->pool) &&
+           TENSORS * (size_t)(2 * heads) * head_bytes <= STREAMS * p->stream)
+        heads *= 2;
+    return heads;
+}
+
+static hil_status probe_attention(const probe *p, hil_dtype dtype, hil_speeds *out)
+{
+    enum { B = 1, T = 256, D = 64 };
     hil_attention_attr attr = {.scale = 0.125};
     hil_op_call call = {.op = &hil_op_attention,
                         .attr = &attr,
@@ -124,7 +154,7 @@ static hil_status probe_attention(const probe *p, hil_dtype dtype, double *speed
                         .ins = 4,
                         .outs = 1};
     char *at = p->memory;
-    hil_tensor heads = {dtype, {4, {B, T, H, D}}, NULL};
+    hil_tensor heads = {dtype, {4, {B, T, probe_heads(p, T * D * sizeof(float)), D}}, NULL};
     size_t bytes = hil_tensor_bytes(&heads);
     for (int i = 0; i < 3; ++i, at += 2 * bytes) {
         call.in[i] = call.din[i] = heads;
@@ -142,8 +172,11 @@ static hil_status probe_attention(const probe *p, hil_dtype dtype, double *speed
     fill(at + bytes, dtype, hil_shape_count(&heads.shape));
     call.saved[0].data = at + 2 * bytes;
     double seconds;
+    hil_work work[2];
     HIL_TRY(time_of(attend, &call, p->seconds, &seconds));
-    *speed = (4 + 10) * (double)(B * H * D * T * (T + 1)) / 2 / seconds;
+    hil_op_work(&call, false, hil_pool_threads(p->pool), &work[0]);
+    hil_op_work(&call, true, hil_pool_threads(p->pool), &work[1]);
+    fit_speed(&out->attention[dtype], work[0].attention + work[1].attention, work, 2, out, seconds);
     return HIL_OK;
 }
 
@@ -183,6 +216,28 @@ static hil_status stream(void *context)
     return HIL_OK;
 }
 
+/* c = a + b in one piece, again and again. */
+static void add_cached(void *context, int64_t i, int thread)
+{
+    probe own = *(const probe *)context;
+    own.turn = i;
+    for (int round = 0; round < PIECES_LEAST; ++round) add_piece(&own, 0, thread);
+}
+
+/* A piece for each thread, if there is memory for as many. */
+static int64_t cached_tasks(const probe *p)
+{
+    int64_t threads = hil_pool_threads(p->pool), pieces = (int64_t)(p->stream / PIECE_BYTES);
+    return threads < pieces ? threads : pieces;
+}
+
+static hil_status stream_cached(void *context)
+{
+    probe *p = context;
+    hil_pool_run(p->pool, add_cached, p, cached_tasks(p));
+    return HIL_OK;
+}
+
 static hil_status copy(void *context)
 {
     probe *p = context;
@@ -198,8 +253,7 @@ static void nothing(void *context, int64_t i, int thread)
     (void)context, (void)i, (void)thread;
 }
 
-/* An operation calls the pool a few times. */
-enum { CALLS = 16, CALLS_PER_OPERATION = 2 };
+enum { CALLS = 16 };
 static hil_status call_pool(void *context)
 {
     const probe *p = context;
@@ -223,7 +277,7 @@ static void zero_piece(void *context, int64_t i, int thread)
 static void update_block(void *context, int64_t i, int thread)
 {
     (void)thread;
-    static const hil_rule_step step = {0.999f, 0.1f, 0.95f, 0.05f, 1e-4f, 1, 1e-8f, 1};
+    static const hil_rule_step step = {0.999f, 0.1f, 0.95f, 0.05f, 1e-4f, 1, 1e-8f, 1, 1e-4f};
     const probe *p = context;
     char *state = p->memory + piece_at(p, i, UPDATE_PIECE, STREAMS * p->stream);
     hil_block block = {.count = HIL_BLOCK,
@@ -260,13 +314,19 @@ static hil_status probe_all(probe *p, hil_speeds *out)
     HIL_TRY(time_of(stream, p, p->seconds, &seconds));
     out->memory =
         STREAMS * (double)tasks(p, PIECE_BYTES, p->stream) * (double)PIECE_BYTES / seconds;
+    HIL_TRY(time_of(stream_cached, p, p->seconds / 2, &seconds));
+    out->cached =
+        STREAMS * PIECES_LEAST * (double)PIECE_BYTES * (double)hil_pool_threads(p->pool) / seconds;
     HIL_TRY(time_of(copy, p, p->seconds, &seconds));
     out->to_device = out->to_host = PIECES_LEAST * (double)PIECE_BYTES / seconds;
     HIL_TRY(time_of(call_pool, p, p->seconds / 4, &seconds));
-    out->op_call = OPERATION_SECONDS + CALLS_PER_OPERATION * seconds / CALLS;
+    out->threads = hil_pool_threads(p->pool);
+    out->cpus = hil_pool_cpus();
+    out->pool_run = seconds / CALLS;
+    out->op_call = OPERATION_SECONDS + HIL_COST_RUNS * out->pool_run;
     for (int d = HIL_F32; d <= HIL_F16; ++d) {
-        HIL_TRY(probe_gemm(p, (hil_dtype)d, &out->gemm[d]));
-        HIL_TRY(probe_attention(p, (hil_dtype)d, &out->attention[d]));
+        HIL_TRY(probe_gemm(p, (hil_dtype)d, out));
+        HIL_TRY(probe_attention(p, (hil_dtype)d, out));
     }
     return HIL_OK;
 }

@@ -5,6 +5,7 @@
 #include "io/align.h"
 #include "ops/ops.h"
 #include "optim/update.h"
+#include "machine/devices.h"
 #include "machine/probe.h"
 #include "kernels/kernels.h"
 
@@ -32,6 +33,7 @@ typedef struct probe {
     hil_device *device;
     hil_pool *pool;
     double seconds;
+    bool states;
     char *memory; /* the device's */
     size_t room, used;
     char *host; /* pinned: one half for each direction */
@@ -166,12 +168,12 @@ static hil_status complete_call(probe *p, bool backward)
     return HIL_OK;
 }
 
-static hil_status probe_product(probe *p, hil_dtype dtype, int64_t n, double *seconds)
+static hil_status probe_product(probe *p, hil_dtype dtype, bool fp8, int64_t n, double *seconds)
 {
     begin_call(p, &hil_op_linear, dtype);
     p->call.ins = p->call.params = 1;
     p->call.owner = &p->weight;
-    p->call.param[0] = (hil_op_param){dtype, n, n, n, true};
+    p->call.param[0] = (hil_op_param){dtype, n, n, n, true, fp8};
     p->call.in[0] = new_tensor(p, dtype, (hil_shape){2, {n, n}});
     p->weight.weight = take(p, (size_t)(n * n) * hil_dtype_size(dtype));
     p->weight.sum = take(p, (size_t)(n * n) * sizeof(float));
@@ -179,13 +181,13 @@ static hil_status probe_product(probe *p, hil_dtype dtype, int64_t n, double *se
     return time_of(p, both_ways, seconds);
 }
 
-static hil_status probe_gemm(probe *p, hil_dtype dtype, double *speed)
+static hil_status probe_gemm(probe *p, hil_dtype dtype, bool fp8, double *speed)
 {
     double seconds;
     int64_t n = SIDE_LEAST / 2;
     do {
         n *= 2;
-        HIL_TRY(probe_product(p, dtype, n, &seconds));
+        HIL_TRY(probe_product(p, dtype, fp8, n, &seconds));
     } while (seconds < ROUND_SECONDS && n < SIDE_MOST && (size_t)(n * n) * 256 <= p->room);
     if (dtype == HIL_BF16) HIL_TRY(lasting_time_of(p, both_ways, seconds, &seconds));
     *speed = 6 * (double)n * (double)n * (double)n / seconds;
@@ -257,8 +259,9 @@ static hil_status copy_both(probe *p)
 static hil_status update(probe *p)
 {
     static const hil_update_rule rule = {&hil_rules[HIL_ADAMW],
-                                         {{0.999f, 0.1f, 0.95f, 0.05f, 1e-4f, 1, 1e-8f, 1}}};
-    return hil_device_math_of(p->device)->update(p->device, HIL_STREAM_COMPUTE, &rule, &p->block);
+                                         {{0.999f, 0.1f, 0.95f, 0.05f, 1e-4f, 1, 1e-8f, 1, 1e-4f}}};
+    return hil_device_math_of(p->device)->update(p->device, HIL_STREAM_COMPUTE, &rule, &p->block,
+                                                 1);
 }
 
 static hil_status probe_update(probe *p, double *speed)
@@ -284,14 +287,17 @@ static hil_status probe_all(probe *p, hil_speeds *out)
     out->to_device = out->to_host = (double)p->half / seconds;
     HIL_TRY(time_of(p, copy_in, &seconds));
     out->one_way = (double)p->half / seconds;
+    HIL_TRY(probe_update(p, &out->update_device));
+    if (p->states) return HIL_OK;
     HIL_TRY(probe_add(p, TINY, &out->op_call));
     HIL_TRY(probe_add(p, large, &seconds));
     out->memory = 3 * 2 * (double)large / seconds;
-    HIL_TRY(probe_update(p, &out->update_device));
     for (int d = HIL_F32; d <= HIL_BF16; ++d) {
-        HIL_TRY(probe_gemm(p, (hil_dtype)d, &out->gemm[d]));
+        HIL_TRY(probe_gemm(p, (hil_dtype)d, false, &out->gemm[d]));
         HIL_TRY(probe_attention(p, (hil_dtype)d, out->gemm[d], &out->attention[d]));
     }
+    if (p->device->fp8 && hil_devices_gpu(p->device))
+        HIL_TRY(probe_gemm(p, HIL_BF16, true, &out->gemm_fp8));
     out->gemm[HIL_F16] = out->gemm[HIL_BF16]; /* the same tensor cores */
     out->attention[HIL_F16] = out->attention[HIL_BF16];
     return HIL_OK;
@@ -336,7 +342,11 @@ size_t hil_probe_device_room(const hil_device *device, uint64_t limit)
 hil_status hil_probe_device(hil_device *device, hil_pool *pool, const hil_probe_room *room,
                             hil_speeds *out)
 {
-    probe p = {.device = device, .pool = pool, .seconds = room->seconds, .room = room->device};
+    probe p = {.device = device,
+               .pool = pool,
+               .seconds = room->seconds,
+               .states = room->states,
+               .room = room->device};
     p.half = p.room / 4 < COPY_MOST ? p.room / 4 : COPY_MOST;
     while (p.half > COPY_LEAST && 2 * p.half > room->memory) p.half /= 2;
     void *host = mmap(NULL, 2 * p.half, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

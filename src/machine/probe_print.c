@@ -1,4 +1,5 @@
 /* probe_print.c - hilbert probe: prints speeds as a table or a JSON object. */
+#include "machine/cluster.h"
 #include "machine/devices.h"
 #include "machine/probe.h"
 #include "base/sized.h"
@@ -39,6 +40,8 @@ static void print_table(const hil_probe_options *options, const hil_machine *mac
     for (int i = 0; i < 3; ++i)
         fprintf(out, "%-28s %9.2f GFLOP/s, attention %9.2f GFLOP/s\n", product[i],
                 s->gemm[i] * 1e-9, s->attention[i] * 1e-9);
+    if (s->gemm_fp8 > 0)
+        fprintf(out, "%-28s %9.2f GFLOP/s\n", "matrix products, fp8", s->gemm_fp8 * 1e-9);
     fprintf(out, "%-28s %9.2f GB/s\n", "memory bandwidth", s->memory * 1e-9);
     fprintf(out, "%-28s %9.2f GB/s\n", "host to device", s->to_device * 1e-9);
     fprintf(out, "%-28s %9.2f GB/s\n", "device to host", s->to_host * 1e-9);
@@ -83,11 +86,21 @@ hil_status hil_probe_measure(const hil_probe_options *options, const hil_observe
     return measure(&own, observer, out);
 }
 
+static hil_status describe(const hil_probe_options *options, const hil_observer *observer,
+                           FILE *out)
+{
+    hil_effort effort = {.thorough = true, .drives = true};
+    hil_cluster cluster;
+    HIL_TRY(hil_cluster_here(options, &effort, observer, &cluster));
+    return hil_cluster_print(&cluster, out);
+}
+
 hil_status hil_probe(const hil_probe_options *options, const hil_observer *observer, FILE *out)
 {
     hil_probe_options own;
     hil_machine machine;
     HIL_TRY(HIL_SIZED_TAKE(hil_probe, &own, options));
+    if (own.describe) return describe(&own, observer, out);
     HIL_TRY(measure(&own, observer, &machine));
     if (own.json) return print_json(&own, &machine, out);
     print_table(&own, &machine, out);

@@ -5,13 +5,14 @@
 #include <string.h>
 
 static const hil_arch *const archs[] = {
-    &hil_arch_gpt2,    &hil_arch_llama,     &hil_arch_mistral,     &hil_arch_qwen2,
-    &hil_arch_qwen3,   &hil_arch_mixtral,   &hil_arch_qwen3_moe,   &hil_arch_gemma,
-    &hil_arch_gemma2,  &hil_arch_gemma3,    &hil_arch_phi,         &hil_arch_phi3,
-    &hil_arch_neox,    &hil_arch_olmo2,     &hil_arch_olmo3,       &hil_arch_granite,
-    &hil_arch_smollm3, &hil_arch_stablelm,  &hil_arch_cohere,      &hil_arch_cohere2,
-    &hil_arch_olmoe,   &hil_arch_qwen2_moe, &hil_arch_granite_moe, &hil_arch_exaone4,
-    &hil_arch_gpt_oss,
+    &hil_arch_gpt2,     &hil_arch_llama,         &hil_arch_mistral,     &hil_arch_qwen2,
+    &hil_arch_qwen3,    &hil_arch_mixtral,       &hil_arch_qwen3_moe,   &hil_arch_gemma,
+    &hil_arch_gemma2,   &hil_arch_gemma3,        &hil_arch_phi,         &hil_arch_phi3,
+    &hil_arch_neox,     &hil_arch_olmo2,         &hil_arch_olmo3,       &hil_arch_granite,
+    &hil_arch_smollm3,  &hil_arch_stablelm,      &hil_arch_cohere,      &hil_arch_cohere2,
+    &hil_arch_olmoe,    &hil_arch_qwen2_moe,     &hil_arch_granite_moe, &hil_arch_exaone4,
+    &hil_arch_gpt_oss,  &hil_arch_deepseek_v2,   &hil_arch_deepseek_v3, &hil_arch_kimi_k2,
+    &hil_arch_glm4_moe, &hil_arch_glm4_moe_lite, &hil_arch_dots1,
 };
 enum { COUNT = sizeof archs / sizeof *archs };
 

@@ -13,7 +13,8 @@
 #include "model/config_read.h"
 
 /* Names of modules, to which ".weight" or ".bias" is added; NULL: the architecture lacks it. Those
-   of a block are after "<blocks>N.". */
+   of a block are after "<blocks>N.". With a * in q_norm or k_norm every head has a vector of its
+   own, whose number stands for it. */
 typedef struct hil_arch_names {
     const char *embedding, *blocks, *norm, *head;
     const char *attention_norm, *q, *k, *v, *qkv, *q_norm, *k_norm, *o, *attention_post_norm;
@@ -25,6 +26,7 @@ typedef struct hil_arch_names {
 typedef struct hil_mixture_names {
     const char *router, *gate, *up, *down;
     const char *gate_bias, *up_bias, *down_bias; /* of all experts */
+    const char *correction; /* the whole name of a bias where experts are chosen */
     /* Of the expert that all tokens have; `shared`: how much of it each has, NULL: all. */
     const char *shared_gate, *shared_up, *shared_down, *shared;
 } hil_mixture_names;
@@ -59,6 +61,19 @@ typedef struct hil_arch_stack {
 #define HIL_ARCH_EXPERTS                                                                           \
     .router = "mlp.gate", .gate = "mlp.experts.*.gate_proj", .up = "mlp.experts.*.up_proj",        \
     .down = "mlp.experts.*.down_proj"
+/* Those of DeepSeek, with the experts that all tokens have. */
+#define HIL_ARCH_SHARED_EXPERTS                                                                    \
+    HIL_ARCH_EXPERTS, .correction = "mlp.gate.e_score_correction_bias",                            \
+                      .shared_gate = "mlp.shared_experts.gate_proj",                               \
+                      .shared_up = "mlp.shared_experts.up_proj",                                   \
+                      .shared_down = "mlp.shared_experts.down_proj"
+/* What architectures with these experts share. */
+#define HIL_ARCH_GROUPED                                                                           \
+    .mixture = &(const hil_mixture_names){HIL_ARCH_SHARED_EXPERTS},                                \
+    .stacks = hil_arch_usual_stacks, .build = hil_build_decoder
+/* How DeepSeek-V3 and its like choose experts, with one group where keys say nothing. */
+#define HIL_ARCH_SIGMOIDS                                                                          \
+    .sigmoid = true, .pairs = true, .corrected = true, .groups = 1, .groups_chosen = 1
 #define HIL_ARCH_MLP .gate = "mlp.gate_proj", .up = "mlp.up_proj", .down = "mlp.down_proj"
 
 struct hil_arch {
@@ -77,7 +92,9 @@ extern const hil_arch hil_arch_gpt2, hil_arch_llama, hil_arch_mistral, hil_arch_
     hil_arch_qwen3, hil_arch_mixtral, hil_arch_qwen3_moe, hil_arch_gemma, hil_arch_gemma2,
     hil_arch_gemma3, hil_arch_phi3, hil_arch_neox, hil_arch_phi, hil_arch_stablelm, hil_arch_cohere,
     hil_arch_cohere2, hil_arch_olmo2, hil_arch_olmo3, hil_arch_granite, hil_arch_smollm3,
-    hil_arch_olmoe, hil_arch_qwen2_moe, hil_arch_granite_moe, hil_arch_exaone4, hil_arch_gpt_oss;
+    hil_arch_olmoe, hil_arch_qwen2_moe, hil_arch_granite_moe, hil_arch_exaone4, hil_arch_gpt_oss,
+    hil_arch_deepseek_v2, hil_arch_deepseek_v3, hil_arch_kimi_k2, hil_arch_glm4_moe,
+    hil_arch_glm4_moe_lite, hil_arch_dots1;
 /* llama.c: reads the keys of Llama, for architectures that have those and more. */
 hil_status hil_config_read_llama(const hil_config_reader *r);
 /* Those of HIL_ARCH_EXPERTS in one tensor. */

@@ -4,6 +4,7 @@
 #include "base/fail.h"
 
 #include <stdio.h>
+#include <string.h>
 
 hil_status hil_build_param(hil_model *model, const char *module, const hil_param_form *form,
                            hil_param **out)
@@ -13,18 +14,44 @@ hil_status hil_build_param(hil_model *model, const char *module, const hil_param
     return hil_model_param(model, name, form, out);
 }
 
-hil_status hil_build_block(hil_model *model, const hil_build_table *table, hil_segment_fn *run,
-                           void *layer)
+/* A vector for each row of the form. */
+static hil_status build_series(hil_model *model, const char *pattern, const hil_param_form *form,
+                               hil_param **first)
+{
+    const char *star = strchr(pattern, '*');
+    hil_param_form each = *form;
+    char name[280];
+    each.rows = 1;
+    for (int64_t i = 0; i < form->rows; ++i) {
+        hil_param *param;
+        snprintf(name, sizeof name, "%.*s%lld%s", (int)(star - pattern), pattern, (long long)i,
+                 star + 1);
+        HIL_TRY(hil_build_param(model, name, &each, &param));
+        if (i == 0) *first = param;
+    }
+    return HIL_OK;
+}
+
+hil_status hil_build_params(hil_model *model, const hil_build_table *table)
 {
     char name[256];
-    long long number = table->number;
     for (size_t i = 0; i < table->count; ++i) {
         const hil_build_row *row = &table->rows[i];
         if (row->absent || !row->module) continue;
-        snprintf(name, sizeof name, "%s%lld.%s", table->prefix, number, row->module);
-        HIL_TRY(hil_build_param(model, name, &row->form, row->out));
+        snprintf(name, sizeof name, "%s%lld.%s", table->prefix, (long long)table->number,
+                 row->module);
+        HIL_TRY(strchr(name, '*') ? build_series(model, name, &row->form, row->out)
+                                  : hil_build_param(model, name, &row->form, row->out));
     }
-    snprintf(name, sizeof name, "block %lld", number);
+    return HIL_OK;
+}
+
+hil_status hil_build_block(hil_model *model, const hil_build_table *table, hil_segment_fn *run,
+                           void *layer)
+{
+    char name[32];
+    HIL_TRY(hil_build_params(model, table));
+    snprintf(name, sizeof name, "block %lld", (long long)table->number);
     return hil_model_segment(model, name, run, layer);
 }
 

@@ -27,7 +27,9 @@ hil_status hil_build_param(hil_model *model, const char *module, const hil_param
 
 /* One parameter of a layer's table. */
 typedef struct hil_build_row {
-    const char *module; /* after the layer's prefix; NULL: this model lacks it */
+    /* After the layer's prefix; NULL: this model lacks it. With a * there is one vector for each
+       row, whose number stands for it, and `out` gets the first. */
+    const char *module;
     hil_param_form form;
     hil_param **out;
     bool absent; /* this model lacks it */
@@ -40,6 +42,8 @@ typedef struct hil_build_table {
     size_t count;
 } hil_build_table;
 
+/* Adds the parameters of layer `number`. */
+hil_status hil_build_params(hil_model *model, const hil_build_table *table);
 /* Adds the parameters of layer `number`, and the segment that runs it. */
 hil_status hil_build_block(hil_model *model, const hil_build_table *table, hil_segment_fn *run,
                            void *layer);

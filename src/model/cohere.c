@@ -1,6 +1,6 @@
 /* cohere.c - Command-R: LayerNorm without bias, attention and MLP side by side after one norm,
-   pairs of neighbours turn, scaled logits. Cohere 2 has windows, and layers without rotary
-   embedding. */
+   pairs of neighbours turn, scaled logits. Command-R+ normalises heads, each with weights of its
+   own. Cohere 2 has windows, and layers without rotary embedding. */
 #include "model/build.h"
 
 static hil_status read_common(const hil_config_reader *r)
@@ -9,10 +9,17 @@ static hil_status read_common(const hil_config_reader *r)
     HIL_TRY(hil_config_sizes(r, false));
     HIL_TRY(hil_config_numbers(r, "layer_norm_eps"));
     HIL_TRY(hil_config_attention_bias(r));
-    HIL_TRY(hil_config_refuse_flag(r, "use_qk_norm"));
     HIL_TRY(hil_config_real(r, "logit_scale", 1e-9, 1e9, &c->logit_scale));
     HIL_TRY(hil_config_activation(r, "hidden_act", 1u << HIL_SILU));
     return hil_config_rope(r);
+}
+
+static hil_status read_cohere(const hil_config_reader *r)
+{
+    bool normalized = false;
+    HIL_TRY(hil_config_bool(r, "use_qk_norm", &normalized));
+    if (normalized) r->config->qk_norm = HIL_QK_NORM_OWN;
+    return read_common(r);
 }
 
 /* Only layers with a window turn. */
@@ -40,7 +47,7 @@ const hil_arch hil_arch_cohere = {
     .class_name = "CohereForCausalLM",
     .defaults = &(const hil_config){COHERE, .rope = {.theta = 500000}},
     .names = &hil_arch_usual_names,
-    .read = read_common,
+    .read = read_cohere,
     .build = hil_build_decoder,
 };
 

@@ -14,6 +14,11 @@ static bool bit(const uint64_t *words, int64_t layer)
     return words[layer / 64] >> (layer % 64) & 1;
 }
 
+int64_t hil_config_key_dim(const hil_config *config)
+{
+    return config->latent.still + config->head_dim;
+}
+
 bool hil_config_turns(const hil_config *config, int64_t layer)
 {
     assert(layer >= 0 && layer < config->layers);
@@ -96,10 +101,25 @@ static hil_status read_dtype(const hil_config_reader *r)
     return HIL_OK;
 }
 
+/* What newer models have and hilbert lacks, by a key that tells; "": nothing that is known. */
+static const char *find_missing(const json_t *object)
+{
+    static const char *const keys[][2] = {
+        {"linear_num_key_heads", ": it has layers with linear attention, which are missing here"},
+        {"linear_attn_config", ": it has layers with linear attention, which are missing here"},
+        {"mamba_d_state", ": it has state space layers (Mamba), which are missing here"},
+        {"mamba_n_heads", ": it has state space layers (Mamba), which are missing here"},
+        {"index_topk", ": its attention chooses keys by an indexer, which is missing here"},
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; ++i)
+        if (json_object_get(object, keys[i][0])) return keys[i][1];
+    return "";
+}
+
 static hil_status find_arch(const hil_config_reader *r, const hil_arch **out)
 {
     const char *type = NULL;
-    char supported[512];
+    char supported[768];
     hil_arch_list(supported, sizeof supported);
     HIL_TRY(hil_json_string(r->object, "model_type", r->what, &type));
     if (!type)
@@ -112,10 +132,10 @@ static hil_status find_arch(const hil_config_reader *r, const hil_arch **out)
     const json_t *part = json_object_get(r->object, "text_config");
     if (json_is_object(part)) HIL_TRY(hil_json_string(part, "model_type", r->what, &text));
     return hil_fail(HIL_ERR_INPUT,
-                    "%s: model_type \"%.60s\"%s%.60s%s is not supported; supported are %s "
+                    "%s: model_type \"%.60s\"%s%.60s%s is not supported%s; supported are %s "
                     "(docs/models.md)",
                     r->what, type, text ? ", whose text model is \"" : "", text ? text : "",
-                    text ? "\"," : "", supported);
+                    text ? "\"," : "", find_missing(text ? part : r->object), supported);
 }
 
 static hil_status read_config(const hil_config_reader *r)

@@ -23,6 +23,7 @@ typedef enum hil_norm_kind {
 typedef enum hil_qk_norm {
     HIL_QK_NORM_NONE,
     HIL_QK_NORM_HEAD,  /* each head, with the same weights */
+    HIL_QK_NORM_OWN,   /* each head, with weights of its own and without bias */
     HIL_QK_NORM_WHOLE, /* the whole projection */
 } hil_qk_norm;
 
@@ -39,10 +40,19 @@ typedef struct hil_rope_config {
     double partial;          /* the part of a head that turns; 0: all, and no key may say else */
     double attention_factor; /* of sine and cosine; 0: 1 */
     double beta_fast, beta_slow; /* YaRN */
+    double score_factor;         /* of attention's scores, in DeepSeek alone; 0: 1 */
     bool truncate;
     int factors; /* LongRoPE: for each frequency, in short and in long sequences */
     float short_factor[HIL_ROPE_FACTORS], long_factor[HIL_ROPE_FACTORS];
 } hil_rope_config;
+
+/* Keys and values from a latent vector: [Note: latent attention] in latent.h. */
+typedef struct hil_latent_config {
+    int64_t q_rank;  /* of the latent vector of queries; 0: they have none */
+    int64_t kv_rank; /* of that of keys and values; 0: attention is not latent */
+    int64_t still;   /* numbers of a head that do not turn, before the head_dim that do */
+    int64_t value;   /* those of a value */
+} hil_latent_config;
 
 typedef struct hil_mixture_config {
     int64_t experts;                 /* 0: no mixture */
@@ -54,6 +64,9 @@ typedef struct hil_mixture_config {
     bool packed;                     /* the folder has the experts in MXFP4: [Note: mxfp4] */
     bool transposed;                 /* files hold the transposes of the experts' matrices */
     bool normalized;                 /* the weights of the chosen experts add up to 1 */
+    bool sigmoid, pairs, corrected;  /* of hil_route_options; corrected: by a bias */
+    int64_t groups, groups_chosen;   /* likewise */
+    double scale;                    /* of the weights of the chosen experts; 0: 1 */
     double balance;                  /* coefficient of the auxiliary loss; 0: none */
     uint64_t dense[HIL_LAYER_WORDS]; /* bit set: the layer has an MLP instead */
 } hil_mixture_config;
@@ -86,6 +99,7 @@ typedef struct hil_config {
     double dropout_embed, dropout_residual, dropout_attention;
     hil_rope_config rope;
     hil_mixture_config mixture;
+    hil_latent_config latent;
     bool has_local; /* layers with sliding attention have a rotary embedding of their own */
     hil_rope_config local_rope;
     /* Of a model that has images or sounds, too: its model_type and what is left out; "": none. */
@@ -109,6 +123,8 @@ hil_status hil_config_parse(hil_config *out, const char *json, size_t size, cons
 
 /* How many numbers of a head turn. */
 int64_t hil_config_rope_dims(const hil_config *config, const hil_rope_config *rope);
+/* How many numbers a head of queries and keys has. */
+int64_t hil_config_key_dim(const hil_config *config);
 /* Whether the layer has rotary embedding. */
 bool hil_config_turns(const hil_config *config, int64_t layer);
 /* How many positions, its own included, a position of this layer attends to; 0: all before it. */

@@ -1,8 +1,12 @@
 /* config_mixture.c - the keys of mixtures of experts. */
-#include "model/config_read.h"
+#include "model/arch.h"
+
+#include <string.h>
 
 #define EXPERTS_MAX 65536
 #define CHOSEN_MAX 64
+#define GROUPS_MAX 64
+#define SHARED_MAX 1024
 
 /* mlp_only_layers, and all but every decoder_sparse_step-th layer, have an MLP. */
 static hil_status read_dense_layers(const hil_config_reader *r)
@@ -23,6 +27,52 @@ static hil_status read_dense_layers(const hil_config_reader *r)
             return hil_config_refuse(r, "mlp_only_layers", "names a layer that does not exist");
         c->mixture.dense[n / 64] |= (uint64_t)1 << (n % 64);
     }
+    return HIL_OK;
+}
+
+static hil_status read_scores(const hil_config_reader *r)
+{
+    const hil_mixture_config *m = &r->config->mixture;
+    const char *score = m->sigmoid ? "sigmoid" : "softmax", *given = score;
+    int64_t period = 1;
+    HIL_TRY(hil_json_string(r->object, "scoring_func", r->what, &given));
+    if (strcmp(given, score) != 0)
+        return hil_fail(HIL_ERR_INPUT, "%s: \"scoring_func\" is \"%.40s\"; for %s only %s is known",
+                        r->what, given, r->config->arch->name, score);
+    HIL_TRY(hil_json_int(r->object, "moe_layer_freq", r->what, &period));
+    return period == 1 ? HIL_OK
+                       : hil_config_refuse(r, "moe_layer_freq", "other than 1 is not supported");
+}
+
+/* n_group and topk_group; null: experts have no groups. */
+static hil_status read_groups(const hil_config_reader *r)
+{
+    hil_mixture_config *m = &r->config->mixture;
+    if (json_is_null(json_object_get(r->object, "n_group"))) m->groups = 0;
+    if (!m->groups && !json_is_integer(json_object_get(r->object, "n_group"))) return HIL_OK;
+    HIL_TRY(hil_config_size(r, "n_group", NULL, GROUPS_MAX, &m->groups));
+    HIL_TRY(hil_config_size(r, "topk_group", NULL, m->groups, &m->groups_chosen));
+    if (m->experts % m->groups || (m->pairs && m->experts < 2 * m->groups))
+        return hil_config_refuse(r, "n_group", "does not cut the experts into groups");
+    if (m->chosen > m->experts / m->groups * m->groups_chosen)
+        return hil_config_refuse(r, "topk_group", "leaves too few experts to choose from");
+    return HIL_OK;
+}
+
+hil_status hil_config_grouped_mixture(const hil_config_reader *r, int64_t shared, int64_t dense)
+{
+    hil_config *c = r->config;
+    hil_mixture_config *m = &c->mixture;
+    HIL_TRY(hil_config_mixture(r, "n_routed_experts"));
+    m->balance = 0; /* there is none in transformers */
+    HIL_TRY(read_scores(r));
+    HIL_TRY(read_groups(r));
+    HIL_TRY(hil_config_real(r, "routed_scaling_factor", 1e-9, 1e9, &m->scale));
+    HIL_TRY(hil_config_size(r, "n_shared_experts", NULL, SHARED_MAX, &shared));
+    m->shared = shared * m->width;
+    HIL_TRY(hil_json_int(r->object, "first_k_dense_replace", r->what, &dense));
+    for (int64_t n = 0; n < dense && n < c->layers; ++n)
+        m->dense[n / 64] |= (uint64_t)1 << (n % 64);
     return HIL_OK;
 }
 

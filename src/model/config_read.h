@@ -55,6 +55,10 @@ void hil_config_slide_from(hil_config *config, int64_t first);
 /* The keys of a mixture; `experts` is the key of their number. The auxiliary loss is computed if
    output_router_logits is true. */
 hil_status hil_config_mixture(const hil_config_reader *r, const char *experts);
+/* The keys of a mixture of DeepSeek: groups of experts, experts that all tokens have, and layers
+   without experts at the beginning; `shared` and `dense`: how many of both where keys are absent.
+ */
+hil_status hil_config_grouped_mixture(const hil_config_reader *r, int64_t shared, int64_t dense);
 /* The same for all layers but every `period`-th. */
 void hil_config_slide_between(hil_config *config, int64_t period);
 /* layer_types, which replace the layers that have the window so far; absent: those keep it. */

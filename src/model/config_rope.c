@@ -42,6 +42,7 @@ static hil_status read_yarn(const reading *r)
     rope->attention_factor = mscale > 0 && all > 0
                                  ? magnitude(rope->factor, mscale) / magnitude(rope->factor, all)
                                  : magnitude(rope->factor, 1);
+    rope->score_factor = all > 0 ? pow(magnitude(rope->factor, all), 2) : 0;
     return hil_config_real(&r->inner, "attention_factor", 1e-6, 1e9, &rope->attention_factor);
 }
 

@@ -1,5 +1,6 @@
 /* decoder.c - the block that most architectures have: norms, rotary grouped attention and an MLP,
    with the options of the config. */
+#include "model/latent.h"
 #include "model/mixture.h"
 
 #include "autograd/adapter.h"
@@ -25,6 +26,7 @@ typedef struct layer {
     module attention_norm, attention_post_norm, mlp_norm, mlp_post_norm, q_norm, k_norm;
     module q, k, v, qkv, o, gate, up, gate_up, down;
     hil_mixture mixture;
+    hil_latent latent;
     const hil_rope_table *rope; /* NULL: none */
     hil_attention_options attention;
 } layer;
@@ -69,6 +71,7 @@ static hil_status turn(hil_tape *t, const layer *l, const module *n, int64_t hea
     if (c->qk_norm == HIL_QK_NORM_WHOLE) HIL_TRY(normalize(t, c, n, *x, x));
     if (hil_value_dims(*x) == 3) HIL_TRY(split_heads(t, *x, heads, x));
     if (c->qk_norm == HIL_QK_NORM_HEAD) HIL_TRY(normalize(t, c, n, *x, x));
+    if (c->qk_norm == HIL_QK_NORM_OWN) HIL_TRY(hil_head_norm(t, *x, n->weight, c->norm_eps, x));
     if (!l->rope) return HIL_OK;
     return hil_rope_with(t, *x, l->rope->frequency, &l->rope->options, x);
 }
@@ -89,7 +92,9 @@ static hil_status attend(hil_tape *t, const layer *l, hil_value *x, hil_value **
 {
     const hil_config *c = l->config;
     hil_value *part[3];
-    if (l->qkv.weight) {
+    if (l->latent.kv_down) {
+        HIL_TRY(hil_latent_project(t, &l->latent, l->rope, x, part));
+    } else if (l->qkv.weight) {
         HIL_TRY(project_fused(t, l, x, part));
         HIL_TRY(turn(t, l, &l->q_norm, c->heads, &part[0]));
         HIL_TRY(turn(t, l, &l->k_norm, c->kv_heads, &part[1]));
@@ -238,6 +243,7 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
     set_options(l, c, n, tables);
     int64_t d = c->hidden, q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
     int64_t f = c->intermediate, q_norm = c->head_dim, k_norm = c->head_dim;
+    int64_t o = c->latent.value ? c->heads * c->latent.value : q;
     if (c->qk_norm == HIL_QK_NORM_WHOLE) q_norm = q, k_norm = kv;
     bool bias = c->attention_bias, plain = !c->norm_bias;
     double std = c->init_std;
@@ -245,8 +251,10 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
     /* A weight that is one plus what files hold begins at zero. */
     const hil_role one = c->norm == HIL_NORM_RMS_PLUS ? HIL_OFFSET : HIL_SCALE;
     const char *own_norm = c->shared_norm ? NULL : m->mlp_norm;
-    bool no_qk = c->qk_norm == HIL_QK_NORM_NONE;
+    bool no_qk = c->qk_norm == HIL_QK_NORM_NONE, own = c->qk_norm == HIL_QK_NORM_OWN;
+    int64_t q_norms = own ? c->heads : 1, k_norms = own ? c->kv_heads : 1;
     HIL_TRY(hil_mixture_build(model, c, n, &l->mixture));
+    HIL_TRY(hil_latent_build(model, c, n, &l->latent));
     if (m->sinks) HIL_TRY(add_sinks(model, c, n, &l->attention.sinks));
     bool mixed = l->mixture.router, no_bias = mixed || !c->mlp_bias;
     const hil_build_row rows[] = {
@@ -260,9 +268,11 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
         {m->v, {HIL_BIAS, 1, kv, 0}, &l->v.bias, !bias},
         {m->qkv, {HIL_MATRIX, q + 2 * kv, d, std}, &l->qkv.weight, false},
         {m->qkv, {HIL_BIAS, 1, q + 2 * kv, 0}, &l->qkv.bias, !bias},
-        {m->q_norm, {one, 1, q_norm, 0}, &l->q_norm.weight, no_qk},
-        {m->k_norm, {one, 1, k_norm, 0}, &l->k_norm.weight, no_qk},
-        {m->o, {HIL_MATRIX, d, q, std}, &l->o.weight, false},
+        {m->q_norm, {one, q_norms, q_norm, 0}, &l->q_norm.weight, no_qk},
+        {m->q_norm, {HIL_BIAS, 1, q_norm, 0}, &l->q_norm.bias, no_qk || own || plain},
+        {m->k_norm, {one, k_norms, k_norm, 0}, &l->k_norm.weight, no_qk},
+        {m->k_norm, {HIL_BIAS, 1, k_norm, 0}, &l->k_norm.bias, no_qk || own || plain},
+        {m->o, {HIL_MATRIX, d, o, std}, &l->o.weight, false},
         {m->o, {HIL_BIAS, 1, d, 0}, &l->o.bias, !c->output_bias},
         {m->attention_post_norm, {one, 1, d, 0}, &l->attention_post_norm.weight, false},
         {own_norm, {one, 1, d, 0}, &l->mlp_norm.weight, false},

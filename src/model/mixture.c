@@ -40,6 +40,16 @@ static hil_status build_shared(hil_model *model, const hil_config *c, int64_t n,
     return HIL_OK;
 }
 
+static hil_status build_correction(hil_model *model, const hil_config *c, int64_t n,
+                                   hil_param **out)
+{
+    const hil_param_form form = {HIL_FIXED, 1, c->mixture.experts, 0};
+    char name[256];
+    snprintf(name, sizeof name, "%s%lld.%s", c->arch->names->blocks, (long long)n,
+             c->arch->mixture->correction);
+    return hil_model_param(model, name, &form, out);
+}
+
 static hil_status build_biases(hil_model *model, const hil_config *c, int64_t n, hil_mixture *out)
 {
     const hil_mixture_names *m = c->arch->mixture;
@@ -62,6 +72,14 @@ static hil_status build_biases(hil_model *model, const hil_config *c, int64_t n,
     return HIL_OK;
 }
 
+static void set_route(const hil_mixture_config *m, hil_route_options *out)
+{
+    hil_route_defaults(out);
+    out->chosen = m->chosen, out->normalized = m->normalized, out->scale = m->scale;
+    out->groups = m->groups, out->groups_chosen = m->groups_chosen;
+    out->sigmoid = m->sigmoid, out->pairs = m->pairs;
+}
+
 hil_status hil_mixture_build(hil_model *model, const hil_config *c, int64_t n, hil_mixture *out)
 {
     const hil_mixture_names *m = c->arch->mixture;
@@ -72,9 +90,7 @@ hil_status hil_mixture_build(hil_model *model, const hil_config *c, int64_t n, h
     const hil_param_form outer = {role, c->hidden, c->mixture.width, c->init_std};
     *out = (hil_mixture){.balanced = c->mixture.balance > 0, .later = hil_mixture_before(c, n) > 0};
     if (!is_mixture(c, n)) return HIL_OK;
-    hil_route_defaults(&out->route);
-    out->route.chosen = c->mixture.chosen;
-    out->route.normalized = c->mixture.normalized;
+    set_route(&c->mixture, &out->route);
     out->alpha = c->mixture.alpha;
     out->limit = c->mixture.limit;
     const struct {
@@ -86,6 +102,7 @@ hil_status hil_mixture_build(hil_model *model, const hil_config *c, int64_t n, h
     char name[256];
     snprintf(name, sizeof name, "%s%lld.%s", blocks, (long long)n, m->router);
     HIL_TRY(hil_build_param(model, name, &router, &out->router));
+    if (c->mixture.corrected) HIL_TRY(build_correction(model, c, n, &out->route.correction));
     if (c->mixture.shared) HIL_TRY(build_shared(model, c, n, out));
     if (c->mixture.biased) HIL_TRY(build_biases(model, c, n, out));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {

@@ -11,6 +11,8 @@ static const hil_arch_names names = {
     .q = "self_attn.q_proj",
     .k = "self_attn.k_proj",
     .v = "self_attn.v_proj",
+    .q_norm = "self_attn.q_layernorm",
+    .k_norm = "self_attn.k_layernorm",
     .o = "self_attn.dense",
     .up = "mlp.fc1",
     .down = "mlp.fc2",
@@ -18,11 +20,13 @@ static const hil_arch_names names = {
 
 static hil_status read(const hil_config_reader *r)
 {
+    bool normalized = false;
     HIL_TRY(hil_config_sizes(r, false));
     HIL_TRY(hil_config_numbers(r, "layer_norm_eps"));
     HIL_TRY(hil_config_dropouts(r));
     HIL_TRY(hil_config_activation(r, "hidden_act", 1u << HIL_GELU | 1u << HIL_GELU_TANH));
-    HIL_TRY(hil_config_refuse_flag(r, "qk_layernorm"));
+    HIL_TRY(hil_config_bool(r, "qk_layernorm", &normalized));
+    if (normalized) r->config->qk_norm = HIL_QK_NORM_HEAD;
     return hil_config_rope(r);
 }
 

@@ -35,6 +35,8 @@ static const hil_op_kernel *const kernels[] = {
     &hil_cuda_swiglu_clamped,
     &hil_cuda_expert_bias,
     &hil_cuda_gated,
+    &hil_cuda_join,
+    &hil_cuda_orthogonal,
 };
 
 /* Finds the operation by name, because this module has its own copies of hil_op_*. Also makes the

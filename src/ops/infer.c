@@ -3,7 +3,6 @@
 #include "ops/rows/rows.h"
 
 #include <stdio.h>
-#include <string.h>
 
 hil_shape_text hil_infer_shape_text(const hil_shape *shape)
 {
@@ -65,6 +64,14 @@ hil_status hil_infer_vector(const hil_op_call *call, int i, int64_t count)
     return HIL_OK;
 }
 
+hil_status hil_infer_fp8(const hil_op_call *call)
+{
+    hil_dtype x = call->in[0].dtype, w = call->param[0].dtype;
+    if (x == HIL_BF16 && w == HIL_BF16 && call->compute == HIL_BF16) return HIL_OK;
+    return hil_fail(HIL_ERR_USAGE, "%s: input is %s, weight is %s; products in fp8 want bf16",
+                    call->op->name, hil_dtype_name(x), hil_dtype_name(w));
+}
+
 void hil_infer_out(hil_op_call *call, hil_dtype dtype, const hil_shape *shape)
 {
     call->outs = 1;
@@ -75,29 +82,31 @@ void hil_infer_out(hil_op_call *call, hil_dtype dtype, const hil_shape *shape)
     call->backward_scratch = 0;
 }
 
+/* Copies all tiles of a parameter, one below the other. */
+static hil_status read_tiles(const hil_op_call *call, int param, hil_dtype dtype, void *out)
+{
+    const hil_op_param *p = &call->param[param];
+    size_t row = (size_t)p->cols * hil_dtype_size(dtype);
+    for (int64_t tile = 0; tile < hil_op_tiles(p); ++tile) {
+        hil_op_rows r = hil_op_tile(p, tile);
+        hil_tensor from = {p->dtype, {2, {r.count, p->cols}}, NULL};
+        hil_tensor to = {dtype, from.shape, (char *)out + (size_t)r.first * row};
+        HIL_TRY(call->source->weight_begin(call->owner, param, tile, (const void **)&from.data));
+        hil_status status = hil_op_convert(NULL, call->pool, &to, &from, false);
+        call->source->weight_end(call->owner, param, tile);
+        HIL_TRY(status);
+    }
+    return HIL_OK;
+}
+
 hil_status hil_op_vector(const hil_op_call *call, int param, float *out)
 {
-    const void *data;
-    HIL_TRY(call->source->weight_begin(call->owner, param, 0, &data));
-    if (!hil_pool_is_dry(call->pool))
-        hil_dtype_to_f32(out, data, call->param[param].dtype, call->param[param].cols);
-    call->source->weight_end(call->owner, param, 0);
-    return HIL_OK;
+    return read_tiles(call, param, HIL_F32, out);
 }
 
 hil_status hil_op_matrix(const hil_op_call *call, int param, void *out)
 {
-    const hil_op_param *p = &call->param[param];
-    size_t row = (size_t)p->cols * hil_dtype_size(p->dtype);
-    for (int64_t tile = 0; tile < hil_op_tiles(p); ++tile) {
-        hil_op_rows r = hil_op_tile(p, tile);
-        const void *data;
-        HIL_TRY(call->source->weight_begin(call->owner, param, tile, &data));
-        if (!hil_pool_is_dry(call->pool))
-            memcpy((char *)out + (size_t)r.first * row, data, (size_t)r.count * row);
-        call->source->weight_end(call->owner, param, tile);
-    }
-    return HIL_OK;
+    return read_tiles(call, param, call->param[param].dtype, out);
 }
 
 hil_status hil_op_give_matrix(const hil_op_call *call, int param, const float *from)

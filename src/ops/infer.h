@@ -20,6 +20,9 @@ hil_status hil_infer_same(const hil_op_call *call, int i);
 /* param[i] is a vector of `count` numbers. */
 hil_status hil_infer_vector(const hil_op_call *call, int i, int64_t count);
 
+/* Of products in 8 bits: in[0] and param[0] are bf16. */
+hil_status hil_infer_fp8(const hil_op_call *call);
+
 /* One output of this dtype and shape, nothing saved, no scratch. */
 void hil_infer_out(hil_op_call *call, hil_dtype dtype, const hil_shape *shape);
 
@@ -31,9 +34,9 @@ static inline size_t hil_scratch_add(size_t *bytes, int64_t count, size_t size)
     return at;
 }
 
-/* Copies a vector parameter to fp32. */
+/* Copies a parameter to fp32, all tiles one below the other. */
 hil_status hil_op_vector(const hil_op_call *call, int param, float *out);
-/* Copies a matrix parameter, all tiles one below the other, in its dtype. */
+/* The same in its dtype. */
 hil_status hil_op_matrix(const hil_op_call *call, int param, void *out);
 /* Adds `from`, of the matrix' shape, to its gradient. */
 hil_status hil_op_give_matrix(const hil_op_call *call, int param, const float *from);

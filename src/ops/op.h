@@ -17,6 +17,7 @@ typedef struct hil_op_param {
     int64_t rows, cols;
     int64_t tile_rows; /* rows per tile; the last may be shorter */
     bool trainable;
+    bool fp8; /* linear layers round it and their input to 8 bits: [Note: FP8] in tensor/fp8.h */
 } hil_op_param;
 
 static inline int64_t hil_op_tiles(const hil_op_param *p)
@@ -103,6 +104,7 @@ struct hil_op {
     bool light;     /* likewise, but forward costs more; per byte often less than products do */
     bool pure;      /* likewise, at any cost */
     bool loss;      /* backward runs though no gradient arrives for out[] */
+    bool once;      /* backward asks for each tile of a gradient once: then it is complete */
     hil_status (*infer)(hil_op_call *call);
     hil_status (*forward)(hil_op_call *call);
     hil_status (*backward)(hil_op_call *call); /* NULL: nothing but `pass`, or no gradient */

@@ -1,12 +1,14 @@
 /* op_cost.c - estimates the work of each operation from its shapes. */
 #include "ops/op_cost.h"
 
+#include "ops/attention/attention_block.h"
 #include "ops/attention/attention_parts.h"
-#include "ops/ops.h"
+#include "ops/elements/elements.h"
+#include "ops/linear/orthogonal.h"
+#include "ops/rows/rows.h"
 
 /* Cost of an element besides reading and writing it, in passes over its bytes: measured with
    bench_ops. */
-#define PACK_PASSES 4 /* to pack a product's second matrix */
 #define TANH_PASSES 3
 /* Products with a weight of at most this many rows or columns, as adapters have, reach half of a
    GPU's memory bandwidth: fitted to steps of adapters on an H200. */
@@ -14,6 +16,8 @@
 #define ERF_PASSES 6
 #define RANDOM_PASSES 4
 #define SCATTER_PASSES 3
+#define ROUND_BYTES 5    /* to round a number to 8 bits on a GPU: read twice, written once */
+#define ROUND_PASSES 12  /* the same on the CPU, where the slow part is the rounding */
 #define SOFTMAX_PASSES 5 /* over fp32 logits: maximum, exp, sum, scale, round */
 
 static double count(const hil_tensor *t)
@@ -38,14 +42,41 @@ static double touched(const hil_op_call *call, bool backward)
     return sum;
 }
 
-/* c (m x n) of `size` bytes an element = a (m x k) * b (k x n), read with `in` bytes an element. */
-static void add_product(hil_work *w, const double mnk[3], size_t in, size_t out, bool add)
+/* A product of matrices in dtype `in`, summed to c of dtype `out`. */
+static hil_gemm product(int64_t m, int64_t n, int64_t k, hil_dtype in, hil_dtype out, bool add)
 {
-    double m = mnk[0], n = mnk[1], k = mnk[2];
+    return (hil_gemm){
+        .m = m, .n = n, .k = k, .a = {.dtype = in}, .b = {.dtype = in}, .c_dtype = out, .add = add};
+}
+
+/* Adds what `times` products of this size take beyond multiplying and moving each number once. */
+static void add_division(hil_work *w, const hil_gemm *g, double times, int threads)
+{
+    double flops = 2 * (double)g->m * (double)g->n * (double)g->k;
+    double a = (double)g->m * (double)g->k, b = (double)g->n * (double)g->k;
+    hil_gemm_division d = {.stretch = 1, .packs_a = 1, .packs_b = 1};
+    if (threads > 0) hil_gemm_divide(g, threads, &d);
+    w->gemm += times * (d.stretch - 1) * flops;
+    w->packed += times * (d.packs_a * a + d.packs_b * b);
+    w->runs += times * d.runs;
+}
+
+/* Adds a product that is cut into tiles along the size `cut`, which is one of g's. */
+static void add_tiled(hil_work *w, hil_gemm *g, int64_t *cut, const hil_op_param *p, int threads)
+{
+    int64_t whole = *cut, tiles = hil_op_tiles(p);
+    size_t in = hil_dtype_size(g->a.dtype), out = hil_dtype_size(g->c_dtype);
+    double m = (double)g->m, n = (double)g->n, k = (double)g->k;
     w->gemm += 2 * m * n * k;
-    w->bytes += (n * k + m * k) * (double)in;
-    w->extra += (PACK_PASSES - 1) * n * k * (double)in;
-    w->bytes += m * n * (double)out * (add ? 2 : 1);
+    w->bytes += (n * k + m * k) * (double)in + m * n * (double)out * (g->add ? 2 : 1);
+    if (tiles > 1) *cut = p->tile_rows;
+    add_division(w, g, tiles > 1 ? (double)whole / (double)p->tile_rows : 1, threads);
+}
+
+void hil_work_add_product(hil_work *work, const hil_gemm *g, int threads)
+{
+    hil_gemm whole = *g;
+    add_tiled(work, &whole, &whole.n, &(hil_op_param){.rows = 1, .tile_rows = 1}, threads);
 }
 
 /* On a GPU every tile after the first reads the sum of those before, and a kernel of its own reads
@@ -56,61 +87,97 @@ static void add_tile_sums(hil_work *w, double count, int64_t tiles, size_t size,
     w->apart += count * (sizeof(float) * (double)tiles + (double)size * (add ? 2 : 1));
 }
 
-static void linear(const hil_op_call *call, bool backward, hil_work *w)
+/* Turns products into those of factors in 8 bits, and rounds x, dy and the weight before them. */
+static void make_fp8(hil_work *w, const hil_op_call *call, double weights, bool backward)
 {
     const hil_op_param *p = &call->param[0];
-    double rows = (double)hil_shape_rows(&call->in[0].shape);
-    double n = (double)p->rows, k = (double)p->cols;
+    double rows = (double)hil_shape_rows(&call->in[0].shape), numbers = 0;
+    if (!p->fp8) return;
+    if (!backward || call->din[0].data) numbers += weights;
+    if (!backward || p->trainable) numbers += rows * (double)p->cols;
+    if (backward) numbers += rows * (double)p->rows;
+    w->gemm_fp8 = w->gemm;
+    w->gemm = 0;
+    w->apart += ROUND_BYTES * numbers;
+    w->extra += ROUND_PASSES * numbers * (double)hil_dtype_size(call->compute);
+    w->runs += backward ? 6 : 4;
+}
+
+static void linear(const hil_op_call *call, bool backward, int threads, hil_work *w)
+{
+    const hil_op_param *p = &call->param[0];
+    int64_t rows = hil_shape_rows(&call->in[0].shape), n = p->rows, k = p->cols;
     int64_t tiles = hil_op_tiles(p);
-    size_t size = hil_dtype_size(call->compute);
-    if (!backward) add_product(w, (double[]){rows, n, k}, size, size, call->ins == 2);
-    if (backward && call->din[0].data) {
-        add_product(w, (double[]){rows, k, n}, size, tiles > 1 ? sizeof(float) : size,
-                    tiles > 1 || call->din_add[0]);
-        add_tile_sums(w, rows * k, tiles, size, call->din_add[0]);
+    hil_dtype dtype = call->compute;
+    if (!backward) {
+        hil_gemm g = product(rows, n, k, dtype, dtype, call->ins == 2);
+        g.b.row_stride = 1;
+        add_tiled(w, &g, &g.n, p, threads);
     }
-    if (backward && p->trainable) add_product(w, (double[]){n, k, rows}, size, sizeof(float), true);
-    if (backward && call->params == 2 && call->param[1].trainable)
-        w->bytes += rows * n * (double)size;
+    if (backward && call->din[0].data) {
+        hil_gemm g =
+            product(rows, k, n, dtype, tiles > 1 ? HIL_F32 : dtype, tiles > 1 || call->din_add[0]);
+        add_tiled(w, &g, &g.k, p, threads);
+        add_tile_sums(w, (double)(rows * k), tiles, hil_dtype_size(dtype), call->din_add[0]);
+        w->runs += tiles > 1;
+    }
+    if (backward && p->trainable) {
+        hil_gemm g = product(n, k, rows, dtype, HIL_F32, true);
+        add_tiled(w, &g, &g.m, p, threads);
+    }
+    if (backward && call->params == 2 && call->param[1].trainable) {
+        w->bytes += (double)(rows * n) * (double)hil_dtype_size(dtype);
+        w->runs += 2;
+    }
     if (p->rows <= THIN || p->cols <= THIN) w->apart += w->bytes;
+    make_fp8(w, call, (double)n * (double)k, backward);
 }
 
 /* Each row meets one expert's weights, but all weights are read. */
-static void grouped(const hil_op_call *call, bool backward, hil_work *w)
+static void grouped(const hil_op_call *call, bool backward, int threads, hil_work *w)
 {
     const hil_op_param *p = &call->param[0];
     const hil_grouped_attr *attr = call->attr;
-    const hil_tensor *x = &call->in[0];
-    double n = (double)p->rows, k = (double)p->cols;
-    double flops = 2 * (double)hil_shape_rows(&x->shape) * n * k;
-    double weights = (double)(p->rows * attr->experts) * k,
+    int64_t rows = hil_shape_rows(&call->in[0].shape), n = p->rows, k = p->cols;
+    int64_t each = rows > attr->experts ? rows / attr->experts : 1;
+    double flops = 2 * (double)rows * (double)n * (double)k, experts = (double)attr->experts;
+    double weights = (double)(p->rows * attr->experts) * (double)k,
            size = (double)hil_dtype_size(call->compute);
+    hil_dtype dtype = call->compute;
     w->bytes += touched(call, backward);
     if (!backward || call->din[0].data) {
+        hil_gemm g = backward ? product(each, k, n, dtype, dtype, false)
+                              : product(each, n, k, dtype, dtype, false);
+        g.b.row_stride = !backward;
         w->gemm += flops;
         w->bytes += weights * size;
-        w->extra += (PACK_PASSES - 1) * weights * size;
+        add_division(w, &g, experts, threads);
     }
     if (backward && p->trainable) {
+        hil_gemm g = product(n, k, each, dtype, HIL_F32, true);
         w->gemm += flops;
         w->bytes += 2 * weights * sizeof(float);
+        add_division(w, &g, experts, threads);
     }
+    make_fp8(w, call, weights, backward);
 }
 
-static void low_rank(const hil_op_call *call, bool backward, hil_work *w)
+static void low_rank(const hil_op_call *call, bool backward, int threads, hil_work *w)
 {
-    double rows = (double)hil_shape_rows(&call->in[0].shape), k = (double)call->param[0].cols;
-    size_t size = hil_dtype_size(call->compute);
-    double width = 0;
+    int64_t rows = hil_shape_rows(&call->in[0].shape), k = call->param[0].cols, width = 0;
+    hil_dtype dtype = call->compute;
     bool trains = false;
     for (int i = 0; i < call->params; ++i) {
-        width += (double)call->param[i].rows;
+        width += call->param[i].rows;
         trains = trains || call->param[i].trainable;
     }
-    if (!backward) add_product(w, (double[]){rows, width, k}, size, sizeof(float), false);
-    if (backward && call->din[0].data)
-        add_product(w, (double[]){rows, k, width}, size, size, call->din_add[0]);
-    if (backward && trains) add_product(w, (double[]){width, k, rows}, size, sizeof(float), true);
+    hil_gemm forward = product(rows, width, k, dtype, HIL_F32, false),
+             back = product(rows, k, width, dtype, dtype, call->din_add[0]),
+             gradient = product(width, k, rows, dtype, HIL_F32, true);
+    if (!backward) hil_work_add_product(w, &forward, threads);
+    if (backward && call->din[0].data) hil_work_add_product(w, &back, threads);
+    if (backward && trains) hil_work_add_product(w, &gradient, threads);
+    w->runs += 1;
     if (width <= THIN) w->apart += w->bytes;
 }
 
@@ -126,33 +193,37 @@ static void gated(const hil_op_call *call, bool backward, hil_work *w)
     w->gemm = (backward ? 3 : 1) * 2 * elements * ranks;
     w->bytes = touched(call, backward);
     w->extra = (TANH_PASSES - 1) * w->bytes;
+    w->runs = backward ? 2 * call->params : call->params;
     if (backward) w->apart = 2 * bytes(&call->in[0]);
 }
 
-static void weight_norm(const hil_op_call *call, hil_work *w)
+static void weight_norm(const hil_op_call *call, int threads, hil_work *w)
 {
     const hil_op_param *p = &call->param[0];
-    size_t size = hil_dtype_size(call->compute);
-    double rank = (double)call->param[1].rows;
-    add_product(w, (double[]){rank, (double)p->rows, (double)p->cols}, size, sizeof(float), false);
-    w->bytes += (double)p->rows * (double)p->cols * (double)size;
+    hil_gemm g = product(call->param[1].rows, p->rows, p->cols, call->compute, HIL_F32, false);
+    hil_work_add_product(w, &g, threads);
+    w->bytes += (double)p->rows * (double)p->cols * (double)hil_dtype_size(call->compute);
+    w->runs += 2;
 }
 
-static void head(const hil_op_call *call, bool backward, hil_work *w)
+static void head(const hil_op_call *call, bool backward, int threads, hil_work *w)
 {
     const hil_op_param *p = &call->param[0];
-    double rows = (double)hil_shape_rows(&call->in[0].shape);
-    double n = (double)p->rows, k = (double)p->cols;
-    size_t size = hil_dtype_size(call->compute);
+    int64_t rows = hil_shape_rows(&call->in[0].shape), n = p->rows, k = p->cols;
+    hil_dtype dtype = call->compute;
+    w->runs += backward ? 1 : 2;
     if (backward) {
         w->bytes += 2 * bytes(&call->in[0]);
         return;
     }
-    add_product(w, (double[]){rows, n, k}, size, sizeof(float), false);
-    w->extra += SOFTMAX_PASSES * rows * n * sizeof(float);
+    hil_gemm logits = product(rows, n, k, dtype, HIL_F32, false);
+    add_tiled(w, &logits, &logits.n, p, threads);
+    w->extra += SOFTMAX_PASSES * (double)(rows * n) * sizeof(float);
     if (!call->differentiate) return;
-    add_product(w, (double[]){rows, k, n}, size, sizeof(float), true);
-    if (p->trainable) add_product(w, (double[]){n, k, rows}, size, sizeof(float), true);
+    hil_gemm input = product(rows, k, n, dtype, HIL_F32, true),
+             weight = product(n, k, rows, dtype, HIL_F32, true);
+    add_tiled(w, &input, &input.k, p, threads);
+    if (p->trainable) add_tiled(w, &weight, &weight.m, p, threads);
 }
 
 /* Pairs of a query and a key in its mask, for T queries after `past` positions. */
@@ -168,7 +239,15 @@ static double pairs(double queries, double past, double window)
     return full * window + rest * past + rest * (rest + 1) / 2;
 }
 
-static void attention(const hil_op_call *call, bool backward, hil_work *w)
+/* Tasks of attention: in forward blocks of queries of each group of heads, in backward groups. */
+static int64_t attention_tasks(const int64_t *q, int64_t groups, bool backward)
+{
+    int64_t share = groups ? q[2] / groups : 1, step = share ? HIL_ATTENTION_ROWS / share : 1;
+    if (step < 1) step = 1;
+    return q[0] * groups * (backward ? 1 : (q[1] + step - 1) / step);
+}
+
+static void attention(const hil_op_call *call, bool backward, int threads, hil_work *w)
 {
     hil_attention_parts parts = hil_attention_parts_of(call, call->in);
     const int64_t *q = parts.q.shape.dim; /* B, T, H, D */
@@ -180,10 +259,25 @@ static void attention(const hil_op_call *call, bool backward, hil_work *w)
     double each = pairs((double)q[1], past, window);
     /* Two products forward; five backward. */
     w->attention = (backward ? 10 : 4) * (double)q[0] * (double)q[2] * (double)q[3] * each;
+    w->attention *= hil_pool_stretch(attention_tasks(q, parts.k.shape.dim[2], backward), threads);
+    w->runs = 1;
     w->bytes = touched(call, backward);
     if (cached)
         w->bytes += 2 * past * (double)(parts.k.shape.dim[2] * q[3]) *
                     (double)hil_dtype_size(call->compute);
+}
+
+/* Each step makes a Gram matrix, squares it, and multiplies x by the result, all in bf16. */
+static void orthogonal(const hil_op_call *call, int threads, hil_work *w)
+{
+    hil_orthogonal o = hil_orthogonal_of(call);
+    int64_t n = o.side;
+    hil_gemm step[] = {product(n, n, o.rows + o.cols - n, HIL_BF16, HIL_BF16, false),
+                       product(n, n, n, HIL_BF16, HIL_BF16, false),
+                       product(o.rows, o.cols, n, HIL_BF16, HIL_BF16, false)};
+    for (int i = 0; i < HIL_ORTHOGONAL_STEPS; ++i)
+        for (int j = 0; j < 3; ++j) hil_work_add_product(w, &step[j], threads);
+    w->bytes += touched(call, false);
 }
 
 static double passes(const hil_op_call *call, bool backward)
@@ -201,27 +295,48 @@ static double passes(const hil_op_call *call, bool backward)
     return 1;
 }
 
-void hil_op_work(const hil_op_call *call, bool backward, hil_work *out)
+/* Tasks of an operation that passes over its elements. */
+static int64_t row_tasks(const hil_op_call *call)
+{
+    const hil_tensor *x = &call->out[0];
+    if (call->op == &hil_op_layernorm || call->op == &hil_op_rmsnorm)
+        return hil_row_grid(hil_shape_rows(&x->shape)).blocks;
+    return (hil_shape_count(&x->shape) + HIL_ELEMENTS_TASK - 1) / HIL_ELEMENTS_TASK;
+}
+
+static void rows(const hil_op_call *call, bool backward, int threads, hil_work *w)
+{
+    int64_t tasks = row_tasks(call);
+    double stretch = hil_pool_stretch(tasks, threads);
+    w->bytes = touched(call, backward);
+    w->extra = (passes(call, backward) - 1) * w->bytes;
+    if (call->op == &hil_op_embedding) /* plus rows of the table, or of their fp32 sums */
+        w->bytes += backward ? 8 * count(&call->out[0]) : bytes(&call->out[0]);
+    w->extra += (stretch - 1) * (w->bytes + w->extra);
+    w->runs = tasks > 1;
+    for (int i = 0; backward && i < call->params; ++i) w->runs += call->param[i].trainable;
+}
+
+void hil_op_work(const hil_op_call *call, bool backward, int threads, hil_work *out)
 {
     *out = (hil_work){0};
     if (call->op == &hil_op_linear) {
-        linear(call, backward, out);
+        linear(call, backward, threads, out);
     } else if (call->op == &hil_op_grouped_linear) {
-        grouped(call, backward, out);
+        grouped(call, backward, threads, out);
     } else if (call->op == &hil_op_low_rank) {
-        low_rank(call, backward, out);
+        low_rank(call, backward, threads, out);
     } else if (call->op == &hil_op_gated) {
         gated(call, backward, out);
+    } else if (call->op == &hil_op_orthogonal) {
+        orthogonal(call, threads, out);
     } else if (call->op == &hil_op_weight_norm) {
-        weight_norm(call, out);
+        weight_norm(call, threads, out);
     } else if (call->op == &hil_op_head) {
-        head(call, backward, out);
+        head(call, backward, threads, out);
     } else if (call->op == &hil_op_attention || call->op == &hil_op_attention_cached) {
-        attention(call, backward, out);
+        attention(call, backward, threads, out);
     } else {
-        out->bytes = touched(call, backward);
-        out->extra = (passes(call, backward) - 1) * out->bytes;
-        if (call->op == &hil_op_embedding) /* plus rows of the table, or of their fp32 sums */
-            out->bytes += backward ? 8 * count(&call->out[0]) : bytes(&call->out[0]);
+        rows(call, backward, threads, out);
     }
 }

@@ -3,18 +3,27 @@
 #ifndef HIL_OPS_OP_COST_H
 #define HIL_OPS_OP_COST_H
 
+#include "ops/linear/gemm.h"
 #include "ops/op.h"
 
+/* [Note: stretched work] Threads of the CPU share an operation in tasks. Where these are few or do
+   not divide evenly, some threads idle until the last one ends, and what these could have done
+   meanwhile is counted as work, too. So work divided by the speed of all threads is the time. */
 typedef struct hil_work {
     double gemm;      /* floating-point operations of matrix products */
+    double gemm_fp8;  /* of those in 8 bits */
     double attention; /* of attention */
     double bytes;     /* of memory read and written, at least */
     double apart;     /* further bytes on a GPU, which overlap with no product */
-    double
-        extra; /* further bytes of the CPU's kernels: packing, passes, what slow functions cost */
+    double extra;     /* further bytes of the CPU's kernels: passes, what slow functions cost */
+    double packed;    /* numbers that the CPU's products pack */
+    double runs;      /* of the CPU's pool */
 } hil_work;
 
-/* Of one forward or backward call. After infer; `din` counts where its data is not NULL. */
-void hil_op_work(const hil_op_call *call, bool backward, hil_work *out);
+/* Of one forward or backward call. After infer; `din` counts where its data is not NULL. `threads`
+   of the CPU compute; 0: a GPU does, or nobody knows, and nothing is stretched. */
+void hil_op_work(const hil_op_call *call, bool backward, int threads, hil_work *out);
+/* Adds the product c = a * b. Its matrices have dtypes and strides, but no data. */
+void hil_work_add_product(hil_work *work, const hil_gemm *product, int threads);
 
 #endif

@@ -44,15 +44,20 @@ typedef struct hil_norm_attr {
 extern const hil_op hil_op_layernorm;
 /* in: x (..., C); param 0: weight (C); also per head: x (B, T, H, D), weight (D). */
 extern const hil_op hil_op_rmsnorm;
+/* LayerNorm in which each head has weights of its own. in: x (..., H, D); param 0: weight, (H, D)
+   or one vector of them all; out: (..., H, D). */
+extern const hil_op hil_op_head_norm;
 
 /* in: x (B, T, H, D), positions (B, T) int32; out: the same shape. Numbers i and i + dims/2 of each
-   head turn together, or 2i and 2i + 1; those from `dims` on stay as they are. `frequency` has
-   dims/2 numbers (after any scaling); borrowed until the kernel has run. */
+   head turn together, or 2i and 2i + 1; those from `dims` on stay as they are, and so do the
+   `first` numbers of a head, which are before them. `frequency` has dims/2 numbers (after any
+   scaling); borrowed until the kernel has run. */
 typedef struct hil_rope_attr {
     const float *frequency;
-    int64_t dims;     /* 0: D */
+    int64_t dims;     /* 0: D - first */
     bool interleaved; /* 2i and 2i + 1 */
     double factor;    /* of sine and cosine; 0: 1 */
+    int64_t first;    /* an even number on a GPU */
 } hil_rope_attr;
 extern const hil_op hil_op_rope;
 
@@ -119,6 +124,13 @@ typedef struct hil_split_attr {
 } hil_split_attr;
 extern const hil_op hil_op_split;
 
+/* in: one to four tensors (..., H, size) or (..., 1, size), the latter for all H; out: (..., H,
+   cols), their columns side by side, then zeros. */
+typedef struct hil_join_attr {
+    int64_t cols; /* 0: those of the inputs */
+} hil_join_attr;
+extern const hil_op hil_op_join;
+
 /* in: x, y; out: x + y. */
 extern const hil_op hil_op_add;
 
@@ -179,6 +191,11 @@ typedef enum hil_preference_number {
 } hil_preference_number;
 extern const hil_op hil_op_preference;
 
+/* in: x (N, K), fp32 or bf16; out: 0.2 sqrt(max(N, K)) times the orthogonal matrix nearest to it,
+   of the same dtype and shape. No gradient: an update rule computes with it.
+   See [Note: Newton-Schulz]. */
+extern const hil_op hil_op_orthogonal;
+
 /* in: one to three tensors; out: what hil_custom_options.forward makes of them, of the shape of the
    first. */
 typedef struct hil_custom_attr {
@@ -196,13 +213,22 @@ extern const hil_op hil_op_custom;
    back. Shapes depend on the number of tokens only, not on what they chose.
 
    in: logits (..., E), optional: how much the experts were used in the layers before (2, E) fp32;
+   param 0 (optional): a bias (E) that is added to the probabilities where experts are chosen, and
+   nowhere else; it gets no gradient;
    out: weights (..., K) fp32, places (rows * K) int32, where the choices of
    expert e lie (E + 1) int32: from element e up to element e + 1, and how much the experts are used
    (2, E) fp32: choices and sums of probabilities, with those of the layers before. */
 #define HIL_ROUTE_CHOSEN 64 /* K at most */
+#define HIL_ROUTE_GROUPS 64 /* at most */
 typedef struct hil_route_attr {
     int64_t chosen;  /* K, the largest probabilities; of equal ones those of lower experts */
     bool normalized; /* the weights are divided by their sum */
+    bool sigmoid;    /* probabilities are the sigmoids of logits, not their softmax */
+    /* Only experts of the `groups_chosen` best of `groups` groups are chosen; 0: of all. A group is
+       as good as its best expert, or as the sum of the best two. */
+    int64_t groups, groups_chosen;
+    bool pairs;
+    double scale; /* of the weights; 0: 1 */
 } hil_route_attr;
 extern const hil_op hil_op_route;
 /* in: x (..., C), places; out: (rows * K, C). */

@@ -10,13 +10,9 @@ extern "C" {
 #include "optim/rule.h"
 #include "kernels/kernels.h"
 
-/* Its update takes a hil_update_rule as `rule`. */
+/* Its update takes a hil_update_rule as `rule`, and blocks that begin at a multiple of
+   HIL_CODEC_GROUP. */
 extern const hil_device_math hil_cuda_math;
-
-/* Like hil_rule_update, for a block of any length in the GPU's memory that begins at a multiple of
-   HIL_CODEC_GROUP; queued. */
-hil_status hil_rule_cuda_update(hil_device *device, hil_stream stream, const hil_rule *rule,
-                                const hil_rule_step *step, const hil_block *block);
 
 #ifdef __cplusplus
 }

@@ -19,11 +19,14 @@ static hil_status run_update(void *args)
 }
 
 static hil_status queue_update(hil_device *device, hil_stream stream, const void *rule,
-                               const hil_block *block)
+                               const hil_block *block, int blocks)
 {
     const hil_update_rule *sweep = rule;
-    updating u = {sweep->rule, sweep->step[block->numbers], *block};
-    return hil_device_threads_call(device, stream, run_update, &u, sizeof u);
+    for (int i = 0; i < blocks; ++i) {
+        updating u = {sweep->rule, sweep->step[block[i].numbers], block[i]};
+        HIL_TRY(hil_device_threads_call(device, stream, run_update, &u, sizeof u));
+    }
+    return HIL_OK;
 }
 
 const hil_device_math hil_math_threads = {

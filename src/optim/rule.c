@@ -2,6 +2,7 @@
 #include "optim/rule_kernel.h"
 
 #include "base/cpu.h"
+#include "ops/ops.h"
 
 #include <string.h>
 
@@ -13,9 +14,10 @@
 #endif
 
 const hil_rule hil_rules[HIL_RULES] = {
-    {"adamw", HIL_ADAMW, 2, HIL_CODEC_F32, 0.95},
-    {"lion", HIL_LION, 1, HIL_CODEC_F32, 0.99},
-    {"adamw8bit", HIL_ADAMW8BIT, 2, HIL_CODEC_Q8, 0.95},
+    {"adamw", HIL_ADAMW, 2, HIL_CODEC_F32, NULL, 0.95},
+    {"lion", HIL_LION, 1, HIL_CODEC_F32, NULL, 0.99},
+    {"adamw8bit", HIL_ADAMW8BIT, 2, HIL_CODEC_Q8, NULL, 0.95},
+    {"muon", HIL_MUON, 2, HIL_CODEC_F32, &hil_op_orthogonal, 0.95},
 };
 
 hil_status hil_rule_find(const char *name, const hil_rule **out)
@@ -25,8 +27,8 @@ hil_status hil_rule_find(const char *name, const hil_rule **out)
             *out = &hil_rules[i];
             return HIL_OK;
         }
-    return hil_fail(HIL_ERR_USAGE, "unknown optimizer \"%s\": expected adamw, lion or adamw8bit",
-                    name);
+    return hil_fail(HIL_ERR_USAGE,
+                    "unknown optimizer \"%s\": expected adamw, lion, adamw8bit or muon", name);
 }
 
 static const hil_rule_kernel *kernel(void)

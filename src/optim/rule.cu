@@ -58,12 +58,62 @@ static __device__ inline void store_masters(const hil_block &b, int64_t at, int 
     store_halves(b.rest, at, n, low);
 }
 
-static __global__ void __launch_bounds__(THREADS)
-    update_plain(const hil_block b, const hil_rule_step step, const bool lion)
+/* What one launch updates: blocks of elements, each by some thread blocks. */
+typedef struct batch {
+    hil_block block[HIL_UPDATE_BLOCKS];
+    hil_rule_step step[HIL_UPDATE_BLOCKS];
+    unsigned end[HIL_UPDATE_BLOCKS]; /* thread blocks of this one and all before it */
+    int blocks;
+} batch;
+static_assert(sizeof(batch) <= 4096, "a kernel's arguments");
+
+/* Which of the batch this thread block updates, and the number of its thread block within it. */
+static __device__ inline int find_block(const batch &all, unsigned *number, unsigned *numbers)
 {
-    int64_t at = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * HIL_WIDE;
+    int i = 0;
+    while (blockIdx.x >= all.end[i]) ++i;
+    unsigned begin = i ? all.end[i - 1] : 0;
+    *number = blockIdx.x - begin;
+    *numbers = all.end[i] - begin;
+    return i;
+}
+
+/* Nesterov's momentum takes the place of the first gradient. */
+static __device__ inline void update_momentum(const hil_block &b, const hil_rule_step &step,
+                                              int64_t at, int n)
+{
+    float g[HIL_WIDE], m[HIL_WIDE];
+    hil_wide_read(hil_wide_load({b.moment[0], HIL_F32}, at, n), HIL_F32, m);
+    hil_block_wide_gradient(b, at, n, g);
+#pragma unroll
+    for (int i = 0; i < HIL_WIDE; ++i) g[i] = hil_muon_momentum(&step, &m[i], g[i]);
+    hil_wide_store({(void *)(uintptr_t)b.gradient[0], b.dtype}, at, n, g);
+    hil_wide_store({b.moment[0], HIL_F32}, at, n, m);
+}
+
+static __device__ inline void subtract(const hil_block &b, const hil_rule_step &step, int64_t at,
+                                       int n)
+{
+    float u[HIL_WIDE], w[HIL_WIDE];
+    hil_wide_read(hil_wide_load({(void *)(uintptr_t)b.gradient[0], b.dtype}, at, n), b.dtype, u);
+    load_masters(b, at, n, w);
+#pragma unroll
+    for (int i = 0; i < HIL_WIDE; ++i) w[i] = hil_muon_element(&step, w[i], u[i]);
+    store_masters(b, at, n, w);
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    update_plain(const __grid_constant__ batch all, const bool lion)
+{
+    unsigned number, numbers;
+    int one = find_block(all, &number, &numbers);
+    const hil_block &b = all.block[one];
+    const hil_rule_step step = all.step[one];
+    int64_t at = ((int64_t)number * THREADS + threadIdx.x) * HIL_WIDE;
     int n = hil_wide_count(b.count - at);
     if (n == 0) return;
+    if (b.scope == HIL_SCOPE_MOMENTUM) return update_momentum(b, step, at, n);
+    if (b.scope == HIL_SCOPE_MATRIX) return subtract(b, step, at, n);
     float g[HIL_WIDE], w[HIL_WIDE], m[HIL_WIDE], v[HIL_WIDE] = {};
     hil_wide raw_m = hil_wide_load({b.moment[0], HIL_F32}, at, n), raw_v = {};
     if (!lion) raw_v = hil_wide_load({b.moment[1], HIL_F32}, at, n);
@@ -110,10 +160,14 @@ static __device__ inline void encode(unsigned char *group, const float in[HIL_WI
 }
 
 /* Each warp updates one group of HIL_Q8_GROUP elements at a time. */
-static __global__ void __launch_bounds__(THREADS)
-    update_8bit(const hil_block b, const hil_rule_step step, const int64_t groups)
+static __global__ void __launch_bounds__(THREADS) update_8bit(const __grid_constant__ batch all)
 {
     __shared__ float values[2][256];
+    unsigned number, numbers;
+    int one = find_block(all, &number, &numbers);
+    const hil_block &b = all.block[one];
+    const hil_rule_step step = all.step[one];
+    int64_t groups = (b.count + HIL_Q8_GROUP - 1) / HIL_Q8_GROUP;
     for (int i = threadIdx.x; i < 256; i += THREADS) {
         int rank = i < 128 ? i : 256 - i;
         float value = i == 0 || i == 128 ? 0 : hil_q8_value(rank, 1);
@@ -121,8 +175,8 @@ static __global__ void __launch_bounds__(THREADS)
         values[1][i] = i == 0 || i == 255 ? 0 : hil_q8_value(i, 2);
     }
     __syncthreads();
-    int64_t group = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
-    for (; group < groups; group += (int64_t)gridDim.x * WARPS) {
+    int64_t group = (int64_t)number * WARPS + threadIdx.x / 32;
+    for (; group < groups; group += (int64_t)numbers * WARPS) {
         int64_t at = group * HIL_Q8_GROUP + threadIdx.x % 32 * HIL_WIDE;
         int n = hil_wide_count(b.count - at);
         unsigned char *m8 = (unsigned char *)b.moment[0] + group * HIL_Q8_GROUP_BYTES;
@@ -143,28 +197,41 @@ static __global__ void __launch_bounds__(THREADS)
 
 #define GROUP_BLOCKS 1056 /* eight for each multiprocessor of the largest GPUs */
 
-hil_status hil_rule_cuda_update(hil_device *device, hil_stream stream, const hil_rule *rule,
-                                const hil_rule_step *step, const hil_block *block)
+static hil_status launch(hil_device *device, hil_stream stream, const hil_rule *rule, batch *all)
 {
-    if (block->count == 0 || block->gradients == 0) return HIL_OK;
+    if (all->blocks == 0) return HIL_OK;
     cudaStream_t on = hil_cuda_stream(device, stream);
-    if (rule->kind == HIL_ADAMW8BIT) {
-        int64_t groups = (block->count + HIL_Q8_GROUP - 1) / HIL_Q8_GROUP;
-        unsigned blocks = hil_blocks(groups, WARPS);
-        if (blocks > GROUP_BLOCKS) blocks = GROUP_BLOCKS;
-        update_8bit<<<blocks, THREADS, 0, on>>>(*block, *step, groups);
-    } else {
-        unsigned blocks = hil_blocks(block->count, THREADS * HIL_WIDE);
-        update_plain<<<blocks, THREADS, 0, on>>>(*block, *step, rule->kind == HIL_LION);
-    }
+    unsigned blocks = all->end[all->blocks - 1];
+    all->blocks = 0;
+    if (rule->kind == HIL_ADAMW8BIT)
+        update_8bit<<<blocks, THREADS, 0, on>>>(*all);
+    else
+        update_plain<<<blocks, THREADS, 0, on>>>(*all, rule->kind == HIL_LION);
     return hil_cuda_launched(device, rule->name);
 }
 
+/* Thread blocks for a block of elements. */
+static unsigned blocks_of(const hil_rule *rule, int64_t count)
+{
+    if (rule->kind != HIL_ADAMW8BIT) return hil_blocks(count, THREADS * HIL_WIDE);
+    unsigned blocks = hil_blocks((count + HIL_Q8_GROUP - 1) / HIL_Q8_GROUP, WARPS);
+    return blocks < GROUP_BLOCKS ? blocks : GROUP_BLOCKS;
+}
+
 static hil_status update(hil_device *device, hil_stream stream, const void *rule,
-                         const hil_block *block)
+                         const hil_block *block, int blocks)
 {
     const hil_update_rule *sweep = (const hil_update_rule *)rule;
-    return hil_rule_cuda_update(device, stream, sweep->rule, &sweep->step[block->numbers], block);
+    batch all = {};
+    for (int i = 0; i < blocks; ++i) {
+        if (block[i].count == 0 || block[i].gradients == 0) continue;
+        if (all.blocks == HIL_UPDATE_BLOCKS) HIL_TRY(launch(device, stream, sweep->rule, &all));
+        int at = all.blocks++;
+        all.block[at] = block[i];
+        all.step[at] = sweep->step[block[i].numbers];
+        all.end[at] = (at ? all.end[at - 1] : 0) + blocks_of(sweep->rule, block[i].count);
+    }
+    return launch(device, stream, sweep->rule, &all);
 }
 
 const hil_device_math hil_cuda_math = {.round = hil_kernels_cuda_round,

@@ -4,18 +4,28 @@
 
 #include "kernels/block.h"
 
-typedef enum hil_rule_kind { HIL_ADAMW, HIL_LION, HIL_ADAMW8BIT, HIL_RULES } hil_rule_kind;
+typedef enum hil_rule_kind {
+    HIL_ADAMW,
+    HIL_LION,
+    HIL_ADAMW8BIT,
+    HIL_MUON,
+    HIL_RULES
+} hil_rule_kind;
 
 typedef struct hil_rule {
     const char *name;
     hil_rule_kind kind;
     int moments; /* per element */
     hil_codec codec;
-    double beta2; /* the default */
+    const struct hil_op *matrix; /* see hil_store_options */
+    double beta2;                /* the default */
 } hil_rule;
 
 extern const hil_rule hil_rules[HIL_RULES];
 hil_status hil_rule_find(const char *name, const hil_rule **out);
+
+#define HIL_MUON_MOMENTUM 0.95f
+#define HIL_MUON_REST 0.05f /* 1 - momentum */
 
 /* The numbers of one step for one parameter, rounded to fp32 once. */
 typedef struct hil_rule_step {
@@ -26,6 +36,7 @@ typedef struct hil_rule_step {
     float root;              /* 1 / sqrt(1 - beta2^updates) */
     float eps;
     float factor; /* of the gradients: clipping and the inverse of the loss scale */
+    float lr;
 } hil_rule_step;
 
 /* For the gradient g = factor * sum of the block's gradients:
@@ -35,6 +46,10 @@ typedef struct hil_rule_step {
    Lion   u = m + (1 - beta1) (g - m)
           w = shrink w - rate sign(u)
           m = m + (1 - beta2) (g - m)
+   Muon   of a matrix' block before the sweep: m = m + (1 - momentum) (g - m)
+                                               u = g + momentum (m - g)
+          of a matrix, whose u became an orthogonal matrix: w = shrink w - lr u
+          of all else: AdamW; see [Note: matrix scope]
    AdamW with 8-bit moments decodes m and v, runs AdamW and encodes them again; see [Note: q8]. */
 void hil_rule_update(const hil_rule *rule, const hil_rule_step *step, const hil_block *block);
 

@@ -68,7 +68,7 @@ static void adamw(const hil_rule_step *step, const hil_block *b)
         adamw_f32_pass(step, b);
         return;
     }
-    if (b->gradients == 1 && b->dtype == HIL_BF16) {
+    if (b->gradients == 1 && b->dtype == HIL_BF16 && !b->sums) {
         adamw_bf16_pass(step, b);
         return;
     }
@@ -122,6 +122,47 @@ static void adamw8bit(const hil_rule_step *step, const hil_block *b)
     }
 }
 
+static void muon_momentum(const hil_rule_step *step, const hil_block *b)
+{
+    gradient_chunk c = {.block = b};
+    while (next_chunk(&c)) {
+        sum_gradient(&c);
+        float *m = (float *)b->moment[0] + c.first;
+        if (b->dtype == HIL_F32) {
+            float *u = (float *)(uintptr_t)b->gradient[0] + c.first;
+            for (int64_t i = 0; i < c.count; ++i) u[i] = hil_muon_momentum(step, &m[i], c.g[i]);
+        } else {
+            uint16_t *u = (uint16_t *)(uintptr_t)b->gradient[0] + c.first;
+            for (int64_t i = 0; i < c.count; ++i)
+                u[i] = hil_bf16_round(hil_muon_momentum(step, &m[i], c.g[i]));
+        }
+    }
+}
+
+static void muon_step(const hil_rule_step *step, const hil_block *b)
+{
+    hil_block first = *b;
+    first.gradients = 1;
+    gradient_chunk c = {.block = &first};
+    float joined[CHUNK];
+    while (next_chunk(&c)) {
+        sum_gradient(&c);
+        float *w = load_master(&c, joined);
+        for (int64_t i = 0; i < c.count; ++i) w[i] = hil_muon_element(step, w[i], c.g[i]);
+        store_master(&c, w);
+    }
+}
+
+static void muon(const hil_rule_step *step, const hil_block *b)
+{
+    static void (*const scope[])(const hil_rule_step *,
+                                 const hil_block *) = {[HIL_SCOPE_ELEMENTS] = adamw,
+                                                       [HIL_SCOPE_MOMENTUM] = muon_momentum,
+                                                       [HIL_SCOPE_MATRIX] = muon_step};
+    scope[b->scope](step, b);
+}
+
 const hil_rule_kernel RULE_KERNEL = {
-    .update = {[HIL_ADAMW] = adamw, [HIL_LION] = lion, [HIL_ADAMW8BIT] = adamw8bit},
+    .update =
+        {[HIL_ADAMW] = adamw, [HIL_LION] = lion, [HIL_ADAMW8BIT] = adamw8bit, [HIL_MUON] = muon},
 };

@@ -26,4 +26,17 @@ static inline HIL_BOTH float hil_lion_element(const hil_rule_step *s, float w, f
     return fmaf(-s->rate, sign, s->shrink * w);
 }
 
+/* Nesterov's momentum, from the sum of the gradients g. */
+static inline HIL_BOTH float hil_muon_momentum(const hil_rule_step *s, float *m, float g)
+{
+    float grad = g * s->factor;
+    *m = fmaf(HIL_MUON_REST, grad - *m, *m);
+    return fmaf(HIL_MUON_MOMENTUM, *m - grad, grad);
+}
+
+static inline HIL_BOTH float hil_muon_element(const hil_rule_step *s, float w, float u)
+{
+    return fmaf(-s->lr, u, s->shrink * w);
+}
+
 #endif

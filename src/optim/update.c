@@ -27,6 +27,7 @@ hil_rule_step hil_update_numbers(const hil_update *update, const hil_optimizer *
         .rate = (float)(corrected ? update->lr / (1 - pow(o->beta1, updates)) : update->lr),
         .root = (float)(1 / sqrt(1 - pow(o->beta2, updates))),
         .eps = (float)o->eps,
+        .lr = (float)update->lr,
         .factor = (float)factor,
     };
 }

@@ -31,6 +31,9 @@ typedef struct hil_choice {
     hil_plan single; /* the best so far with one micro-batch at a time */
     hil_candidate single_at;
     bool single_found;
+    hil_plan resident; /* the best so far with all states on a device that has its own memory */
+    hil_candidate resident_at;
+    bool resident_found;
     uint64_t least;        /* least device memory for computing */
     uint64_t working;      /* of these bytes, tensors */
     uint64_t missing;      /* bytes of states that do not fit; the smallest of all candidates */
@@ -49,6 +52,34 @@ static inline bool hil_choice_alone(const hil_choice *c)
     return hil_outline_ranks(c->outline) == 1;
 }
 
+/* Sizes of the window to try. FAIR: leaves a good part of the device to states. ALL: as large as is
+   useful. LEAST: the smallest. RESIDENT: for sums only, with all weights on the device. WHOLE: for
+   all weights, if ranks divide them. */
+typedef enum hil_choice_step {
+    HIL_STEP_FAIR,
+    HIL_STEP_ALL,
+    HIL_STEP_LEAST,
+    HIL_STEP_RESIDENT,
+    HIL_STEP_WHOLE
+} hil_choice_step;
+
+/* Makes the trial this candidate, with nothing placed. */
+void hil_choice_begin(hil_choice *c, hil_candidate at);
+/* Rehearses the tensors with all states on the device. `limited`: within the budgets. */
+hil_status hil_choice_rehearse_tensors(hil_choice *c, hil_tier tier, bool limited,
+                                       hil_tensor_needs *out);
+/* Finds what tensors need, independent of where states are. *works: they fit. */
+hil_status hil_choice_learn(hil_choice *c, hil_candidate at, bool *works);
+/* Device memory for tensors, window and states. */
+uint64_t hil_choice_room(const hil_choice *c);
+/* The window of the trial. False: it does not fit. */
+bool hil_choice_window(const hil_choice *c, hil_choice_step how, size_t *out);
+/* Places the states of the trial, whose tensors and window are known, and rehearses it; repeats
+   while it needs more than was assumed. *ok: it works within the budgets. */
+hil_status hil_choice_try_places(hil_choice *c, hil_choice_step how, bool *ok);
+/* The best plans so far again, with activations that are offloaded to the host. */
+hil_status hil_choice_offload(hil_choice *c);
+
 /* Bytes of the trial that do not fit, of which `states` are bytes of states; noted for the message.
  */
 uint64_t hil_choice_missing(hil_choice *c, uint64_t states);
@@ -61,10 +92,16 @@ void hil_choice_note_work(hil_choice *c);
    transfers of weights, but keep more values between segments. */
 int64_t hil_choice_large_group(const hil_outline *outline);
 /* Seconds of a step, plus a small cost for bytes moved: transfers take memory bandwidth from
-   computing, which a rehearsal does not model. */
+   computing, which a rehearsal does not model. States in RAM beside a GPU cost more: the CPU's
+   update is less even than a rehearsal's. */
 double hil_choice_cost(const hil_plan *plan);
+/* Gives the trial its window. Sums that it holds until the last micro-batch stay there until the
+   update: [Note: kept sums] in plan.h. */
+void hil_choice_set_window(hil_choice *c, size_t window);
 /* Whether the plan has all weights on the device. */
 bool hil_choice_resident(const hil_choice *c, const hil_plan *plan);
+/* Whether the plan has all states on the device. */
+bool hil_choice_states_on_device(const hil_choice *c, const hil_plan *plan);
 /* Whether the best plan has all states and activations on the device; and if it has, gives it what
    is left of the device for quantized weights that stay expanded. */
 bool hil_choice_all_on_device(const hil_choice *c);

@@ -37,6 +37,48 @@ void hil_plan_free(hil_plan *plan)
     plan->segment = NULL;
 }
 
+void hil_plan_take_account(hil_plan *plan, const hil_account *account)
+{
+    plan->disk_read = account->disk_read;
+    plan->disk_written = account->disk_written;
+    plan->to_device = account->to_device;
+    plan->to_host = account->to_host;
+    plan->gathered = account->bytes[HIL_LINK_GATHER];
+    plan->reduced = account->bytes[HIL_LINK_REDUCE];
+    memcpy(plan->wait, account->wait, sizeof plan->wait);
+    memcpy(plan->busy, account->busy, sizeof plan->busy);
+    plan->update_seconds = account->busy[HIL_LINK_UPDATE];
+}
+
+static void grow_bytes(uint64_t *bytes, double times)
+{
+    *bytes = (uint64_t)((double)*bytes * times);
+}
+
+void hil_plan_grow(hil_plan *p, double times)
+{
+    uint64_t *const bytes[] = {&p->disk_read, &p->disk_written, &p->to_device,
+                               &p->to_host,   &p->gathered,     &p->reduced};
+    if (times <= 1) return;
+    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; ++i) grow_bytes(bytes[i], times);
+    for (int i = 0; i < HIL_WAITS; ++i) p->wait[i] *= times;
+    for (int i = 0; i < HIL_LINKS; ++i) p->busy[i] *= times;
+    p->step_seconds *= times;
+    p->compute_seconds *= times;
+    p->update_seconds *= times;
+}
+
+double hil_outline_growth(const hil_outline *outline)
+{
+    double all = 0, own = 0;
+    for (size_t u = 0; u < outline->units; ++u) {
+        const hil_outline_unit *unit = &outline->unit[u];
+        own += (double)unit->elements;
+        all += (double)unit->elements * (double)hil_outline_times(unit->count);
+    }
+    return own > 0 ? all / own : 1;
+}
+
 /* The name of the busiest link. */
 static const char *busiest(const hil_plan *p, bool update)
 {

@@ -22,13 +22,21 @@ typedef struct hil_outline_unit {
     size_t bytes[HIL_UNIT_STATES]; /* of a rank's slice; for gradients, of one use */
     int uses;                      /* number of gradients: segments that use it */
     hil_quant quant;               /* not HIL_QUANT_NONE: its elements are bytes */
+    int64_t count; /* units that it stands for: [Note: representative layers]; 0: 1 */
 } hil_outline_unit;
 
 typedef struct hil_outline_segment {
     const char *name;
     const size_t *unit; /* units that it may use, ascending */
     size_t units;
+    int64_t count; /* segments that it stands for: [Note: representative layers]; 0: 1 */
 } hil_outline_segment;
+
+/* [Note: representative layers] The layers of a very large model are many and alike. For a machine
+   that is only described, a model of fewer layers is rehearsed, and each of its layers stands for
+   several neighbours: states take as many times the room when they are placed, what forward keeps
+   does as well, and bytes and seconds of a step grow with the number of elements. A layer of such a
+   model has hundreds of tiles, so that the first and the last ones matter little. */
 
 /* Borrows the units and segments. */
 typedef struct hil_outline {
@@ -38,10 +46,11 @@ typedef struct hil_outline {
     size_t segments;
     int64_t micros; /* micro-batches of a step on one rank */
     bool training;
-    int ranks;    /* every unit is divided evenly among them; 0: 1 */
-    bool saves;   /* checkpoints are written */
-    size_t lanes; /* bytes of hil_store_lanes */
-    bool adapter; /* what is trained belongs to an adapter */
+    int ranks;     /* every unit is divided evenly among them; 0: 1 */
+    bool saves;    /* checkpoints are written */
+    size_t lanes;  /* bytes of hil_store_lanes */
+    size_t matrix; /* bytes of hil_store_matrix_bytes */
+    bool adapter;  /* what is trained belongs to an adapter */
 } hil_outline;
 
 static inline int hil_outline_ranks(const hil_outline *outline)
@@ -55,10 +64,18 @@ static inline hil_unit_kind hil_outline_kind(const hil_outline_unit *unit)
     return unit->uses ? HIL_UNIT_TRAINED : HIL_UNIT_FROZEN;
 }
 
-/* Bytes of a state; for gradients, of all uses together. */
+/* Units or segments that one stands for. */
+static inline int64_t hil_outline_times(int64_t count)
+{
+    return count > 1 ? count : 1;
+}
+/* Elements of all units that the outline stands for, divided by those of its own units. */
+double hil_outline_growth(const hil_outline *outline);
+
+/* Bytes of a state, of all units that it stands for; for gradients, of all uses together. */
 static inline uint64_t hil_outline_bytes(const hil_outline_unit *unit, int state)
 {
-    return (uint64_t)unit->bytes[state] *
+    return (uint64_t)unit->bytes[state] * (uint64_t)hil_outline_times(unit->count) *
            (state == HIL_GRADIENT ? (uint64_t)unit->uses : (uint64_t)1);
 }
 
@@ -68,6 +85,11 @@ hil_status hil_plan_create(hil_plan *plan, const hil_outline *outline);
 /* Copies `from` to `to`, which has arrays for as many units and segments. */
 void hil_plan_copy(hil_plan *to, const hil_plan *from);
 void hil_plan_free(hil_plan *plan);
+
+/* Records the bytes, stalls and busy seconds of a rehearsed step. */
+void hil_plan_take_account(hil_plan *plan, const hil_account *account);
+/* Multiplies the bytes and seconds of a step. */
+void hil_plan_grow(hil_plan *plan, double times);
 
 /* The bottleneck of a step: "compute", "disk", "host link", "update", "memory" or "network". */
 const char *hil_plan_limit(const hil_plan *plan);

@@ -20,11 +20,23 @@
     ((int64_t)1 << 16) /* elements; smaller units are not worth the transfer */
 #define UNPLACED HIL_TIERS
 
+/* See [Note: representative layers] in outline.h. */
+static uint64_t times_of(const hil_outline_unit *unit)
+{
+    return (uint64_t)hil_outline_times(unit->count);
+}
+
 /* Bytes of a state in memory; each use has its own block for its gradient. */
 static uint64_t reserved(const hil_outline_unit *unit, int state)
 {
     uint64_t count = state == HIL_GRADIENT ? (uint64_t)unit->uses : 1;
-    return count * hil_align_up(unit->bytes[state]);
+    return times_of(unit) * count * hil_align_up(unit->bytes[state]);
+}
+
+/* The same for a unit that is kept on the device as a whole: [Note: kept sums] in plan.h. */
+static uint64_t reserved_whole(const hil_plan *plan, const hil_outline_unit *unit, int state)
+{
+    return plan->keeps_sums && state == HIL_GRADIENT ? 0 : reserved(unit, state);
 }
 
 /* Elements of a rank's slice. */
@@ -48,7 +60,7 @@ static uint64_t chunk_bytes(const hil_outline *o, size_t u, int state, int64_t c
 static uint64_t on_disk(const hil_outline *o, size_t u, int state, int64_t chunk)
 {
     int64_t chunks = (slice_of(o, &o->unit[u]) + chunk - 1) / chunk;
-    return (uint64_t)chunks * chunk_bytes(o, u, state, chunk);
+    return times_of(&o->unit[u]) * (uint64_t)chunks * chunk_bytes(o, u, state, chunk);
 }
 
 static bool all_on_device(const hil_outline_unit *unit, const hil_unit_place *place)
@@ -58,11 +70,24 @@ static bool all_on_device(const hil_outline_unit *unit, const hil_unit_place *pl
     return true;
 }
 
+/* A chunk of all states of any unit. */
+static uint64_t whole_chunk(const hil_outline *o, int64_t chunk)
+{
+    uint64_t most = 0;
+    for (size_t u = 0; u < o->units && o->training; ++u) {
+        uint64_t sum = 0;
+        for (int s = 0; s < HIL_UNIT_STATES; ++s)
+            if (o->unit[u].bytes[s]) sum += chunk_bytes(o, u, s, chunk);
+        if (sum > most) most = sum;
+    }
+    return most;
+}
+
 /* Bytes of one slot of the sweep: the states of a unit that the CPU cannot access in place. The
    gradient of a unit that is resident on a device stays there. */
 static uint64_t slot_bytes(const hil_plan *plan, const hil_outline *o, int64_t chunk)
 {
-    uint64_t most = 0;
+    uint64_t most = plan->grows && plan->discrete ? whole_chunk(o, chunk) : 0;
     for (size_t u = 0; u < o->units && (o->training || plan->discrete); ++u) {
         const hil_outline_unit *unit = &o->unit[u];
         int states = all_on_device(unit, &plan->unit[u]) ? HIL_GRADIENT : HIL_UNIT_STATES;
@@ -95,19 +120,6 @@ static uint64_t staging_bytes(const hil_plan *plan, const hil_outline *o)
 {
     return (uint64_t)plan->slots * slot_bytes(plan, o, plan->chunk) + saving_bytes(plan) +
            crossing_bytes(plan, o) + hil_align_up(plan->ring);
-}
-
-/* A chunk of all states of any unit. */
-static uint64_t whole_chunk(const hil_outline *o, int64_t chunk)
-{
-    uint64_t most = 0;
-    for (size_t u = 0; u < o->units && o->training; ++u) {
-        uint64_t sum = 0;
-        for (int s = 0; s < HIL_UNIT_STATES; ++s)
-            if (o->unit[u].bytes[s]) sum += chunk_bytes(o, u, s, chunk);
-        if (sum > most) most = sum;
-    }
-    return most;
 }
 
 /* Device memory for anything but states. */
@@ -217,9 +229,11 @@ static void fill_whole(hil_plan *plan, const hil_outline *o, uint64_t room)
 {
     for (size_t u = 0; u < o->units; ++u) {
         uint64_t bytes = 0;
-        for (int s = 0; s < HIL_UNIT_STATES; ++s) bytes += reserved(&o->unit[u], s);
+        for (int s = 0; s < HIL_UNIT_STATES; ++s) bytes += reserved_whole(plan, &o->unit[u], s);
         if (bytes > room) continue;
-        for (int s = 0; s < HIL_UNIT_STATES; ++s) put(plan, o, u, s, HIL_DEVICE, &room);
+        for (int s = 0; s < HIL_UNIT_STATES; ++s)
+            if (plan->unit[u].tier[s] == UNPLACED) plan->unit[u].tier[s] = HIL_DEVICE;
+        room -= bytes;
     }
 }
 
@@ -280,8 +294,8 @@ double hil_plan_device_share(const hil_outline *o, const hil_speeds *s)
     for (size_t u = 0; u < o->units; ++u) {
         const hil_outline_unit *unit = &o->unit[u];
         if (!unit->uses) continue;
-        elements += (double)unit->elements;
-        weights += (double)unit->bytes[HIL_WEIGHT];
+        elements += (double)unit->elements * (double)times_of(unit);
+        weights += (double)hil_outline_bytes(unit, HIL_WEIGHT);
         for (int i = 0; i < HIL_UNIT_STATES; ++i) states += (double)hil_outline_bytes(unit, i);
     }
     if (o->ranks > 1 || !(s->update_device > 0) || !(states > 0)) return 0;
@@ -299,15 +313,32 @@ static void clear(hil_plan *plan, const hil_outline *o)
                 hil_outline_bytes(&o->unit[u], s) ? UNPLACED : (unsigned char)HIL_DEVICE;
 }
 
+/* Bytes of a state on its tier. */
+static uint64_t taken(const hil_plan *plan, const hil_outline *o, size_t u, int state)
+{
+    const hil_outline_unit *unit = &o->unit[u];
+    if (!hil_outline_bytes(unit, state)) return 0;
+    if (plan->unit[u].tier[state] == HIL_DISK) return on_disk(o, u, state, plan->chunk);
+    bool whole = plan->discrete && all_on_device(unit, &plan->unit[u]);
+    return whole ? reserved_whole(plan, unit, state) : reserved(unit, state);
+}
+
 void hil_plan_occupied(const hil_plan *plan, const hil_outline *o, hil_occupied *out)
 {
     *out = (hil_occupied){0};
     for (size_t u = 0; u < o->units; ++u)
+        for (int s = 0; s < HIL_UNIT_STATES; ++s)
+            out->bytes[hil_outline_kind(&o->unit[u])][s][plan->unit[u].tier[s]] +=
+                taken(plan, o, u, s);
+}
+
+void hil_plan_represented(const hil_plan *plan, const hil_outline *o, uint64_t more[HIL_TIERS])
+{
+    memset(more, 0, HIL_TIERS * sizeof *more);
+    for (size_t u = 0; u < o->units; ++u)
         for (int s = 0; s < HIL_UNIT_STATES; ++s) {
-            if (!hil_outline_bytes(&o->unit[u], s)) continue;
-            int tier = plan->unit[u].tier[s];
-            out->bytes[hil_outline_kind(&o->unit[u])][s][tier] +=
-                tier == HIL_DISK ? on_disk(o, u, s, plan->chunk) : reserved(&o->unit[u], s);
+            uint64_t times = times_of(&o->unit[u]);
+            more[plan->unit[u].tier[s]] += taken(plan, o, u, s) / times * (times - 1);
         }
 }
 
@@ -322,6 +353,29 @@ void hil_plan_needs(const hil_plan *plan, const hil_outline *o, uint64_t need[HI
     for (int k = 0; k < HIL_UNIT_KINDS; ++k)
         for (int s = 0; s < HIL_UNIT_STATES; ++s)
             for (int t = 0; t < HIL_TIERS; ++t) need[t] += states.bytes[k][s][t];
+}
+
+bool hil_plan_may_give_by_tile(const hil_plan *plan, const hil_outline *o)
+{
+    return o->training && o->micros == 1 && !plan->by_segment;
+}
+
+bool hil_plan_may_keep_sums(const hil_plan *plan, const hil_outline *o)
+{
+    /* What becomes of a matrix that is updated as a whole takes the place of its gradient. */
+    return plan->discrete && o->training && hil_outline_ranks(o) == 1 && !o->matrix;
+}
+
+/* Whether the window has no room for the weights, as far as they are not on the device, and sums of
+   some segment. */
+static bool is_small(const hil_plan *plan, const hil_outline *o)
+{
+    uint64_t window[HIL_WINDOWS];
+    bool resident = hil_outline_ranks(o) == 1;
+    for (size_t u = 0; u < o->units && resident; ++u)
+        resident = !o->unit[u].bytes[HIL_WEIGHT] || plan->unit[u].tier[HIL_WEIGHT] == HIL_DEVICE;
+    hil_plan_windows(o, resident, window);
+    return plan->window < window[HIL_WINDOW_SEGMENT];
 }
 
 void hil_plan_place(hil_plan *plan, const hil_outline *o, const hil_budget *budget,
@@ -346,6 +400,7 @@ void hil_plan_place(hil_plan *plan, const hil_outline *o, const hil_budget *budg
         staging = now;
     }
     hil_plan_device_updates(plan, o);
+    plan->by_tile = hil_plan_may_give_by_tile(plan, o) && is_small(plan, o);
     hil_plan_needs(plan, o, need);
     *missing = left(need[HIL_HOST], budget->host);
     if (budget->disk == 0)
@@ -358,7 +413,7 @@ uint64_t hil_plan_sums(const hil_outline *o)
 {
     uint64_t bytes = 0;
     for (size_t u = 0; u < o->units && o->training; ++u)
-        bytes += (uint64_t)o->unit[u].uses * sum_bytes(&o->unit[u]);
+        bytes += times_of(&o->unit[u]) * (uint64_t)o->unit[u].uses * sum_bytes(&o->unit[u]);
     return bytes;
 }
 
@@ -392,12 +447,12 @@ static uint64_t larger(uint64_t a, uint64_t b)
 
 void hil_plan_windows(const hil_outline *o, bool resident, uint64_t window[HIL_WINDOWS])
 {
-    uint64_t least = 0, vectors = 0, both = 0, weights = 0, sums = 0, all = 0;
+    uint64_t least = o->matrix, vectors = 0, both = 0, weights = 0, sums = 0, all = 0;
     uint64_t exchange = exchange_bytes(o, CHUNK_LEAST);
     for (size_t u = 0; u < o->units; ++u) {
         const hil_outline_unit *unit = &o->unit[u];
         visit v = visit_of(o, unit, resident);
-        all += v.weight;
+        all += times_of(unit) * v.weight;
         least = larger(least, larger(v.weight, v.sum + exchange));
         /* Biases and norms are in use together with a matrix. */
         if (unit->elements <= CHUNK_LEAST) vectors = larger(vectors, v.weight + v.sum);

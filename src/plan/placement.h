@@ -19,6 +19,12 @@ typedef struct hil_budget {
 void hil_plan_place(hil_plan *plan, const hil_outline *outline, const hil_budget *budget,
                     uint64_t *missing);
 
+/* Whether gradients may leave one by one: [Note: by tile] in pass.h. hil_plan_place chooses it
+   where the window does not hold the weights and sums of a segment. */
+bool hil_plan_may_give_by_tile(const hil_plan *plan, const hil_outline *outline);
+/* Whether sums may stay in the window until the update: [Note: kept sums] in plan.h. */
+bool hil_plan_may_keep_sums(const hil_plan *plan, const hil_outline *outline);
+
 /* Share of host-resident updates to give to a device so that both finish together: their states
    cross the bus, together with the weights of the forward, while the CPU updates the rest. */
 double hil_plan_device_share(const hil_outline *outline, const hil_speeds *speeds);
@@ -48,6 +54,11 @@ typedef struct hil_occupied {
     uint64_t bytes[HIL_UNIT_KINDS][HIL_UNIT_STATES][HIL_TIERS];
 } hil_occupied;
 void hil_plan_occupied(const hil_plan *plan, const hil_outline *outline, hil_occupied *out);
+
+/* Bytes of the states on each tier that no rehearsal has: [Note: representative layers] in
+ * outline.h. */
+void hil_plan_represented(const hil_plan *plan, const hil_outline *outline,
+                          uint64_t more[HIL_TIERS]);
 
 /* Bytes that the plan reserves on each tier. */
 void hil_plan_needs(const hil_plan *plan, const hil_outline *outline, uint64_t need[HIL_TIERS]);

@@ -15,6 +15,18 @@
 
 #define PLAN_MEMORY ((uint64_t)64 << 20) /* most memory for measuring when there is no run */
 
+/* Layer i of the model's `own` stands for as many of all `layers`. */
+static void set_represented(hil_planned *out, int64_t layers)
+{
+    int64_t own = (int64_t)out->outline.segments - 2; /* embedding and head stand for themselves */
+    for (int64_t i = 0; i < own; ++i) {
+        hil_outline_segment *segment = &out->segment[i + 1];
+        segment->count = (i + 1) * layers / own - i * layers / own;
+        for (size_t u = 0; u < segment->units; ++u)
+            out->unit[segment->unit[u]].count = segment->count;
+    }
+}
+
 static hil_status outline_model(const hil_plan_request *r, hil_planned *out)
 {
     const hil_store *store = r->model->store;
@@ -47,7 +59,9 @@ static hil_status outline_model(const hil_plan_request *r, hil_planned *out)
         .adapter = hil_store_adapted(store),
         .ranks = hil_store_ranks(store),
         .lanes = hil_store_lanes(store),
+        .matrix = hil_store_matrix_bytes(store),
     };
+    if (r->layers) set_represented(out, r->layers);
     return HIL_OK;
 }
 
@@ -85,14 +99,15 @@ static hil_status find_speeds(const hil_plan_request *r, bool measure, const hil
     return HIL_OK;
 }
 
-/* Divides the drives' speeds among ranks, for a plan made without them. */
-static void divide_drives(hil_machine *machine, int sharers, int drives)
+/* Divides drives and CPUs among ranks, for a plan made without them. */
+static void divide_machine(hil_machine *machine, int sharers, int drives)
 {
     hil_speeds *s = &machine->speeds;
     if (sharers < 2) return;
     s->disk_read /= sharers;
     s->disk_write /= sharers;
     s->disk_mixed /= sharers;
+    hil_ranks_share_cpus(s, s->cpus / sharers);
     for (int i = 0; i < drives; ++i) machine->drive[i].mixed /= sharers;
 }
 
@@ -103,7 +118,7 @@ static hil_status find_machine(const hil_plan_request *r, bool measure,
     HIL_TRY(hil_ranks_agree(r->comm, find_speeds(r, measure, observer, out)));
     HIL_TRY(hil_ranks_level_speeds(r->comm, &out->machine, out->drive_count, r->network));
     if (!r->comm && !r->cluster)
-        divide_drives(&out->machine, r->allowance.sharers, out->drive_count);
+        divide_machine(&out->machine, r->allowance.sharers, out->drive_count);
     hil_budget_speeds(&out->machine, out->drives, r->allowance.memory.disk_count);
     return HIL_OK;
 }
@@ -129,6 +144,7 @@ typedef struct watched {
     hil_rehearsal rehearsal;
     const volatile int *stop;
     const hil_observer *observer;
+    const hil_outline *outline;
     double begun_at;
     uint64_t done;
 } watched;
@@ -150,8 +166,12 @@ static hil_status check_watched(watched *w)
 static hil_status rehearse(void *context, hil_plan *plan)
 {
     watched *w = context;
+    uint64_t more[HIL_TIERS];
     HIL_TRY(check_watched(w));
-    return hil_rehearse_trial(&w->rehearsal, plan);
+    HIL_TRY(hil_rehearse_trial(&w->rehearsal, plan));
+    hil_plan_represented(plan, w->outline, more);
+    for (int t = 0; t < HIL_TIERS; ++t) plan->peak[t] += more[t];
+    return HIL_OK;
 }
 
 static hil_status learn(void *context, hil_plan *plan, bool limited)
@@ -177,7 +197,12 @@ static hil_status choose(const hil_plan_request *r, const hil_observer *observer
                                .drive_count = out->drive_count},
                  .stop = r->stop,
                  .observer = observer,
+                 .outline = &out->outline,
                  .begun_at = hil_clock_now()};
+    if (r->layers) {
+        w.rehearsal.growth = hil_outline_growth(&out->outline);
+        w.rehearsal.layers = (double)r->layers / (double)(out->outline.segments - 2);
+    }
     hil_planner planner = {
         .outline = &out->outline,
         .budget = less(out->budget, r->spare),
@@ -187,6 +212,7 @@ static hil_status choose(const hil_plan_request *r, const hil_observer *observer
         .device_share = r->device ? hil_plan_device_share(&out->outline, &out->machine.speeds) : 0,
         .prefetch = r->prefetch,
         .recompute = r->recompute,
+        .any = r->any,
         .zero = r->zero,
         .rehearse = rehearse,
         .learn = learn,

@@ -19,13 +19,14 @@ typedef struct hil_plan_request {
     hil_dtype compute;
     bool training;
     int64_t sequences, length, micro_batch; /* of a step, on one rank */
-    int64_t cache;                          /* positions of the key/value cache, to generate */
-    double beta;                            /* of hil_engine_options */
+    int64_t cache; /* positions of the key/value cache, to generate; with training, for samples */
+    double beta;   /* of hil_engine_options */
     hil_allowance allowance;
     int threads;
     bool prefetch, recompute;
     int zero;                 /* ZeRO stage with several ranks; 0: 3 */
     int spare;                /* percent of memory to leave free */
+    bool any;                 /* the first plan that works will do: see hil_planner */
     const char *file;         /* plan file to follow; NULL: the planner chooses */
     const char *probe_cache;  /* NULL: speeds are assumed, not measured */
     const volatile int *stop; /* a non-zero value stops the planner; may be NULL */
@@ -34,6 +35,8 @@ typedef struct hil_plan_request {
     bool hypothetical;
     const hil_gpu *gpu;         /* GPU that `device` simulates; NULL: none */
     const hil_cluster *cluster; /* whose speeds are taken; `gpu` is its GPU; NULL: none */
+    int64_t layers; /* that those of the model stand for: [Note: representative layers] in
+                       outline.h; 0: themselves */
 } hil_plan_request;
 
 /* A plan and its inputs. Owns them. */

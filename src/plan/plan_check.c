@@ -19,8 +19,14 @@ hil_status hil_planner_check(const hil_planner *planner, hil_plan *plan)
     const hil_budget *b = &planner->budget;
     uint64_t need[HIL_TIERS];
     size_t ring = hil_plan_ring(plan, planner->outline);
+    if (plan->by_tile && !hil_plan_may_give_by_tile(plan, planner->outline))
+        return hil_fail(
+            HIL_ERR_INPUT,
+            "this plan gives gradients tile by tile, which needs one micro-batch in a step "
+            "on each rank: take \"by_tile\" or \"by_segment\" out of it");
     plan->discrete = planner->discrete;
     plan->connected = planner->connected;
+    plan->keeps_sums = plan->keeps_sums && hil_plan_may_keep_sums(plan, planner->outline);
     hil_plan_device_updates(plan, planner->outline);
     plan->device_budget = b->device;
     plan->host_budget = b->host;

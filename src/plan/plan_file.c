@@ -15,8 +15,6 @@
 static const char *const tiers[HIL_TIERS] = {"device", "host", "disk"};
 static const char *const states[HIL_UNIT_STATES] = {"weight", "rest", "moment1", "moment2",
                                                     "gradient"};
-static const char *const waits[HIL_WAITS] = {"weights", "update", "activations", "gradients",
-                                             "memory"};
 static const char *const links[HIL_LINK_COMPUTE] = {
     "fetch", "stash", "in", "back", "out", "read", "update", "write", "gather", "reduce", "save"};
 
@@ -74,8 +72,10 @@ static void write_decided(json_t *o, const hil_plan *p)
     json_object_set_new(o, "ranks", json_integer(p->ranks));
     json_object_set_new(o, "zero", json_integer(p->zero));
     json_object_set_new(o, "by_segment", json_boolean(p->by_segment));
+    json_object_set_new(o, "by_tile", json_boolean(p->by_tile));
     json_object_set_new(o, "prefetch", json_boolean(p->prefetch));
     json_object_set_new(o, "group", json_integer(p->group));
+    if (p->keeps_sums) json_object_set_new(o, "keeps_sums", json_true());
     json_object_set_new(o, "window", bytes(p->window));
     json_object_set_new(o, "work", bytes(p->work));
     if (p->expanded) json_object_set_new(o, "expanded", bytes(p->expanded));
@@ -91,9 +91,9 @@ static void write_decided(json_t *o, const hil_plan *p)
     json_object_set_new(o, "spill", json_string(tiers[p->spill]));
 }
 
-static void write_predicted(json_t *o, const hil_plan *p)
+json_t *hil_plan_predicted(const hil_plan *p)
 {
-    json_t *moved = json_object();
+    json_t *o = json_object(), *moved = json_object();
     json_object_set_new(moved, "disk_read", bytes(p->disk_read));
     json_object_set_new(moved, "disk_written", bytes(p->disk_written));
     json_object_set_new(moved, "to_device", bytes(p->to_device));
@@ -108,8 +108,9 @@ static void write_predicted(json_t *o, const hil_plan *p)
     json_object_set_new(o, "update_seconds", json_real(p->update_seconds));
     json_object_set_new(o, "exposed_update_seconds", json_real(p->wait[HIL_WAIT_UPDATE]));
     json_object_set_new(o, "limit", json_string(hil_plan_limit(p)));
-    json_object_set_new(o, "wait_seconds", times(p->wait, waits, HIL_WAITS));
+    json_object_set_new(o, "wait_seconds", times(p->wait, hil_links_wait_name, HIL_WAITS));
     json_object_set_new(o, "busy_seconds", times(p->busy, links, HIL_LINK_COMPUTE));
+    return o;
 }
 
 hil_status hil_plan_write_decided(const hil_outline *outline, const hil_plan *plan, json_t **out)
@@ -135,8 +136,7 @@ hil_status hil_plan_write(const hil_outline *outline, const hil_plan *plan,
     json_t *decided;
     *out = NULL;
     HIL_TRY(hil_plan_write_decided(outline, plan, &decided));
-    *out = json_object();
-    write_predicted(*out, plan);
+    *out = hil_plan_predicted(plan);
     json_object_update(*out, decided);
     json_decref(decided);
     if (speeds) json_object_set_new(*out, "speeds", hil_speeds_write(speeds));
@@ -186,7 +186,8 @@ static hil_status read_ranks(const json_t *root, const char *what, hil_plan *p)
     HIL_TRY(hil_json_int(root, "zero", what, &zero));
     if (zero < 1 || zero > 3) return wrong(what, "zero", "1, 2 or 3");
     p->zero = (int)zero;
-    return hil_json_bool(root, "by_segment", what, &p->by_segment);
+    HIL_TRY(hil_json_bool(root, "by_segment", what, &p->by_segment));
+    return hil_json_bool(root, "by_tile", what, &p->by_tile);
 }
 
 /* Reads the share of updates on the device; 0 if the file has none. */
@@ -219,6 +220,7 @@ static hil_status read_sizes(const json_t *root, const char *what, hil_plan *p)
     HIL_TRY(read_tier(root, "spill", what, &p->spill));
     if (p->spill == HIL_DEVICE) return wrong(what, "spill", "\"host\" or \"disk\"");
     HIL_TRY(hil_json_bool(root, "prefetch", what, &p->prefetch));
+    HIL_TRY(hil_json_bool(root, "keeps_sums", what, &p->keeps_sums));
     const json_t *given = json_object_get(root, "budget");
     if (given && !json_is_object(given)) return wrong(what, "budget", "an object");
     for (int t = 0; t < HIL_TIERS && given; ++t)

@@ -12,6 +12,10 @@
 hil_status hil_plan_write(const hil_outline *outline, const hil_plan *plan,
                           const hil_speeds *speeds, json_t **out);
 
+/* Only the predictions: peaks, bytes and times of a step. The caller releases the object; NULL: out
+   of memory. */
+json_t *hil_plan_predicted(const hil_plan *plan);
+
 /* Only what the plan decides, without its predictions. */
 hil_status hil_plan_write_decided(const hil_outline *outline, const hil_plan *plan, json_t **out);
 

@@ -27,7 +27,7 @@ static hil_status print_places(const hil_plan_report *r, hil_text *out)
 
 static hil_status print_ranks(const hil_plan_report *r, hil_text *out)
 {
-    if (r->ranks == 1) return HIL_OK;
+    if (r->ranks == 1 || !r->zero) return HIL_OK;
     return hil_text_print(
         out,
         "ranks: %d; each holds 1/%d of every state, and all numbers here are for one rank; "
@@ -148,7 +148,7 @@ hil_status hil_plan_print_all(const hil_plan_report *r, hil_text *out)
     HIL_TRY(print_moves(r, out));
     HIL_TRY(print_time(r, out));
     HIL_TRY(hil_text_print(out, "faster: %s\n", r->advice));
-    if (r->context) return HIL_OK; /* the formulas are about training */
+    if (r->context || !(r->analysis.peak > 0)) return HIL_OK; /* the formulas are about training */
     HIL_TRY(hil_text_print(out, "\n"));
     return print_analysis(&r->analysis, out);
 }

@@ -125,20 +125,22 @@ static void fill_places(const hil_plan_view *v, hil_plan_report *r)
     r->budget = (hil_plan_row){"budget", p->device_budget, p->host_budget, p->disk_budget};
 }
 
-static void fill_activations(const hil_plan *p, hil_plan_activations *out)
+static void fill_activations(const hil_plan_view *v, hil_plan_activations *out)
 {
+    const hil_plan *p = v->plan;
     int64_t away[HIL_TIERS] = {0}, waiting[HIL_TIERS] = {0};
-    out->layers = (int64_t)p->segments;
-    out->all = p->group * out->layers;
     for (size_t i = 0; i < p->segments; ++i) {
         const hil_segment_place *place = &p->segment[i];
+        int64_t times = hil_outline_times(v->outline->segment[i].count);
         int64_t keep = place->keep < p->group ? place->keep : p->group, rest = p->group - keep;
         int64_t lean = place->lean < rest ? place->lean : rest;
-        out->kept += keep;
-        out->lean += lean;
-        away[place->tapes] += keep + lean;
-        ++waiting[place->tier];
+        out->layers += times;
+        out->kept += times * keep;
+        out->lean += times * lean;
+        away[place->tapes] += times * (keep + lean);
+        waiting[place->tier] += times;
     }
+    out->all = p->group * out->layers;
     out->recomputed = out->all - out->kept - out->lean;
     out->on_host = away[HIL_HOST];
     out->on_disk = away[HIL_DISK];
@@ -154,6 +156,30 @@ static bool holds_all(const hil_plan_view *v)
     return v->plan->window >= window[HIL_WINDOW_WHOLE];
 }
 
+hil_wait_seconds hil_plan_waits(const double wait[HIL_WAITS])
+{
+    return (hil_wait_seconds){.weights = wait[HIL_WAIT_WEIGHTS],
+                              .update = wait[HIL_WAIT_UPDATE],
+                              .activations = wait[HIL_WAIT_ACTIVATIONS],
+                              .gradients = wait[HIL_WAIT_GRADIENTS],
+                              .memory = wait[HIL_WAIT_MEMORY]};
+}
+
+void hil_plan_report_step(const hil_plan *p, hil_plan_report *r)
+{
+    r->to_device_bytes = p->to_device;
+    r->to_host_bytes = p->to_host;
+    r->disk_read_bytes = p->disk_read;
+    r->disk_written_bytes = p->disk_written;
+    r->gathered_bytes = p->gathered;
+    r->reduced_bytes = p->reduced;
+    r->step_seconds = p->step_seconds;
+    r->compute_seconds = p->compute_seconds;
+    r->network_seconds = p->busy[HIL_LINK_GATHER] + p->busy[HIL_LINK_REDUCE];
+    r->wait_seconds = hil_plan_waits(p->wait);
+    r->limit = hil_plan_limit(p);
+}
+
 static void fill_step(const hil_plan_view *v, hil_plan_report *r)
 {
     const hil_plan *p = v->plan;
@@ -165,21 +191,7 @@ static void fill_step(const hil_plan_view *v, hil_plan_report *r)
                                : "the weights and gradients in use";
     r->micro_batches = v->outline->micros;
     r->group = v->outline->training ? p->group : 0;
-    r->to_device_bytes = p->to_device;
-    r->to_host_bytes = p->to_host;
-    r->disk_read_bytes = p->disk_read;
-    r->disk_written_bytes = p->disk_written;
-    r->gathered_bytes = p->gathered;
-    r->reduced_bytes = p->reduced;
-    r->step_seconds = p->step_seconds;
-    r->compute_seconds = p->compute_seconds;
-    r->network_seconds = p->busy[HIL_LINK_GATHER] + p->busy[HIL_LINK_REDUCE];
-    r->wait_seconds = (hil_wait_seconds){.weights = p->wait[HIL_WAIT_WEIGHTS],
-                                         .update = p->wait[HIL_WAIT_UPDATE],
-                                         .activations = p->wait[HIL_WAIT_ACTIVATIONS],
-                                         .gradients = p->wait[HIL_WAIT_GRADIENTS],
-                                         .memory = p->wait[HIL_WAIT_MEMORY]};
-    r->limit = hil_plan_limit(p);
+    hil_plan_report_step(p, r);
 }
 
 /* Says what would make a step faster, the most useful first. */
@@ -278,7 +290,7 @@ void hil_plan_report_fill(const hil_plan_view *view, hil_plan_report *out)
 {
     *out = (hil_plan_report){.fits = true, .machine = *view->machine};
     fill_places(view, out);
-    fill_activations(view->plan, &out->activations);
+    fill_activations(view, &out->activations);
     fill_step(view, out);
     fill_advice(view, out);
     if (view->dense.layers > 0) fill_analysis(view, out);

@@ -22,6 +22,9 @@ typedef struct hil_plan_view {
 
 /* Fills everything that follows from the plan; strings are borrowed. */
 void hil_plan_report_fill(const hil_plan_view *view, hil_plan_report *out);
+/* Of these the bytes, times and bottleneck of a step. */
+void hil_plan_report_step(const hil_plan *plan, hil_plan_report *out);
+hil_wait_seconds hil_plan_waits(const double wait[HIL_WAITS]);
 /* The table of memory as a list of objects: "name", "device", "host", "disk". NULL: out of memory.
  */
 json_t *hil_plan_report_rows(const hil_plan_report *report);

@@ -6,6 +6,8 @@
    for backward: nothing, lean tapes, or whole tapes, in the order of time saved per byte. Bisection
    finds the highest level that leaves room for a window. That level, half of it and none are
    rehearsed in full, because memory without activations holds weights; then levels near the winner.
+   Values between segments are on the first tier that works; where they take much of a GPU's memory,
+   on the host as well.
    A part of what the winner recomputes may be offloaded to the host instead: about as much as the
    bus carries while forward computes; the same for the best plan with one micro-batch at a time.
    Skipped are candidates whose computing alone takes longer than the best plan's step (for large
@@ -16,13 +18,16 @@
 
 #include <math.h>
 
-#define PARKED_STEPS 3
+#define OUTPUTS_PART                                                                               \
+    16 /* of the device, that values between segments take at least: try_outputs                   \
+        */
 
-static void begin(hil_choice *c, hil_candidate at)
+void hil_choice_begin(hil_choice *c, hil_candidate at)
 {
     hil_plan *p = &c->trial;
     const hil_planner *planner = c->planner;
     p->group = at.group;
+    p->keeps_sums = false;
     p->discrete = planner->discrete;
     p->connected = planner->connected;
     p->device_share = c->device_share;
@@ -39,9 +44,8 @@ static void begin(hil_choice *c, hil_candidate at)
     hil_plan_keep(p, planner->recompute ? 0 : at.level);
 }
 
-/* Rehearses the tensors with all states on the device. `limited`: within the budgets. */
-static hil_status rehearse_tensors(hil_choice *c, hil_tier tier, bool limited,
-                                   hil_tensor_needs *out)
+hil_status hil_choice_rehearse_tensors(hil_choice *c, hil_tier tier, bool limited,
+                                       hil_tensor_needs *out)
 {
     const hil_planner *planner = c->planner;
     hil_plan *p = &c->trial;
@@ -65,27 +69,20 @@ static hil_status rehearse_tensors(hil_choice *c, hil_tier tier, bool limited,
     return status == HIL_ERR_BUDGET ? HIL_OK : status;
 }
 
-/* Finds what tensors need, independent of where states are. *works: they fit. */
-static hil_status learn(hil_choice *c, hil_candidate at, bool *works)
+hil_status hil_choice_learn(hil_choice *c, hil_candidate at, bool *works)
 {
     hil_tensor_needs *l = &c->needs[at.group > 1][at.tier][at.level];
-    begin(c, at);
+    hil_choice_begin(c, at);
     /* Of single micro-batches the message needs the exact bytes. */
     bool limited = at.group > 1 && c->outline->training;
-    if (!l->known) HIL_TRY(rehearse_tensors(c, at.tier, limited, l));
+    if (!l->known) HIL_TRY(hil_choice_rehearse_tensors(c, at.tier, limited, l));
     c->trial.work = l->work;
     c->trial.offloaded = l->offloaded;
     *works = l->works;
     return HIL_OK;
 }
 
-/* Sizes of the window to try. FAIR: leaves a good part of the device to states. ALL: as large as is
-   useful. LEAST: the smallest. RESIDENT: for sums only, with all weights on the device. WHOLE: for
-   all weights, if ranks divide them. */
-typedef enum step { STEP_FAIR, STEP_ALL, STEP_LEAST, STEP_RESIDENT, STEP_WHOLE, STEPS } step;
-
-/* Device memory for tensors, window and states. */
-static uint64_t device_room(const hil_choice *c)
+uint64_t hil_choice_room(const hil_choice *c)
 {
     uint64_t device = c->planner->budget.device;
     uint64_t besides = hil_plan_besides(&c->trial, c->outline);
@@ -121,13 +118,12 @@ static bool is_crowded(const hil_choice *c, uint64_t room)
     return c->trial.group > 1 && !c->trial.discrete && w[HIL_WINDOW_SEGMENT] > room;
 }
 
-/* False: it does not fit. */
-static bool choose_window(const hil_choice *c, step how, size_t *out)
+bool hil_choice_window(const hil_choice *c, hil_choice_step how, size_t *out)
 {
     const hil_plan *p = &c->trial;
-    uint64_t device = device_room(c), work = hil_align_up(p->work);
+    uint64_t device = hil_choice_room(c), work = hil_align_up(p->work);
     uint64_t w[HIL_WINDOWS], sums = wanted_sums(c);
-    hil_plan_windows(c->outline, how == STEP_RESIDENT, w);
+    hil_plan_windows(c->outline, how == HIL_STEP_RESIDENT, w);
     uint64_t least = least_window(c, w);
     if (work + hil_align_up(sums + least) > device) {
         if (p->discrete && c->found) return false;
@@ -135,12 +131,12 @@ static bool choose_window(const hil_choice *c, step how, size_t *out)
     }
     if (work + hil_align_up(sums + least) > device) return false;
     uint64_t room = (device - work - sums) / 4096 * 4096, most = room, want = w[HIL_WINDOW_AHEAD];
-    if (how == STEP_FAIR && !p->discrete && !is_crowded(c, room / 4 * 3)) most = room / 4 * 3;
-    if (how == STEP_RESIDENT) want = sums ? least : w[HIL_WINDOW_SEGMENT];
+    if (how == HIL_STEP_FAIR && !p->discrete && !is_crowded(c, room / 4 * 3)) most = room / 4 * 3;
+    if (how == HIL_STEP_RESIDENT) want = sums ? least : w[HIL_WINDOW_SEGMENT];
     if (p->discrete) want += w[HIL_WINDOW_LEAST]; /* gaps must not make sums cross the bus */
-    if (how == STEP_LEAST) want = least;
-    if (how == STEP_WHOLE) want = w[HIL_WINDOW_WHOLE];
-    if (how == STEP_WHOLE && want > room) return false;
+    if (how == HIL_STEP_LEAST) want = least;
+    if (how == HIL_STEP_WHOLE) want = w[HIL_WINDOW_WHOLE];
+    if (how == HIL_STEP_WHOLE && want > room) return false;
     if (want > most && w[HIL_WINDOW_SEGMENT] <= room && !p->discrete) want = w[HIL_WINDOW_SEGMENT];
     if (want > most) want = most;
     if (want < least) want = least;
@@ -156,6 +152,12 @@ static void take_if_better(hil_choice *c)
         c->single_at = c->at;
         c->single_found = true;
     }
+    if (c->planner->discrete && hil_choice_alone(c) && hil_choice_states_on_device(c, &c->trial) &&
+        (!c->resident_found || hil_choice_cost(&c->trial) < hil_choice_cost(&c->resident))) {
+        hil_plan_copy(&c->resident, &c->trial);
+        c->resident_at = c->at;
+        c->resident_found = true;
+    }
     if (c->found && !(hil_choice_cost(&c->trial) < hil_choice_cost(&c->best))) return;
     hil_plan_copy(&c->best, &c->trial);
     c->best_at = c->at;
@@ -167,17 +169,15 @@ static void take_if_better(hil_choice *c)
 static bool shrink_window(hil_choice *c)
 {
     hil_plan *p = &c->trial;
-    uint64_t w[HIL_WINDOWS], work = hil_align_up(p->work), device = device_room(c);
+    uint64_t w[HIL_WINDOWS], work = hil_align_up(p->work), device = hil_choice_room(c);
     hil_plan_windows(c->outline, false, w);
     uint64_t least = least_window(c, w) + least_sums(c);
     if (c->found || work + hil_align_up(least) > device) return false;
-    p->window = (size_t)((device - work) / 4096 * 4096);
+    hil_choice_set_window(c, (size_t)((device - work) / 4096 * 4096));
     return true;
 }
 
-/* Places the states of the trial, whose tensors and window are known, and rehearses it; repeats
-   while it needs more than was assumed. *ok: it works within the budgets. */
-static hil_status try_places(hil_choice *c, step how, bool *ok)
+hil_status hil_choice_try_places(hil_choice *c, hil_choice_step how, bool *ok)
 {
     const hil_planner *planner = c->planner;
     hil_plan *p = &c->trial;
@@ -191,7 +191,7 @@ static hil_status try_places(hil_choice *c, step how, bool *ok)
             continue;
         }
         missing = hil_choice_missing(c, missing);
-        if (missing || (how == STEP_RESIDENT && !hil_choice_resident(c, p))) return HIL_OK;
+        if (missing || (how == HIL_STEP_RESIDENT && !hil_choice_resident(c, p))) return HIL_OK;
         hil_status status = hil_rehearsal_cache_rehearse(&c->cache, planner, p);
         if (status == HIL_ERR_BUDGET) return HIL_OK;
         HIL_TRY(status);
@@ -200,7 +200,7 @@ static hil_status try_places(hil_choice *c, step how, bool *ok)
             take_if_better(c);
             return HIL_OK;
         }
-        if (p->window + p->work > device_room(c) && !shrink_window(c)) return HIL_OK;
+        if (p->window + p->work > hil_choice_room(c) && !shrink_window(c)) return HIL_OK;
     }
     return HIL_OK;
 }
@@ -212,26 +212,35 @@ static bool is_slower(const hil_choice *c, hil_candidate at)
     return c->needs[at.group > 1][at.tier][at.level].computing >= most;
 }
 
-static hil_status try_step(hil_choice *c, hil_candidate at, step how, bool *ok)
+/* Rehearses the candidate with such a window, even if its computing takes long. */
+static hil_status try_window(hil_choice *c, hil_candidate at, hil_choice_step how, bool *ok)
 {
     size_t window;
-    *ok = false;
-    if (how == (hil_choice_alone(c) ? STEP_WHOLE : STEP_RESIDENT)) return HIL_OK;
-    HIL_TRY(learn(c, at, ok));
+    HIL_TRY(hil_choice_learn(c, at, ok));
     c->at = at;
-    *ok = *ok && !is_slower(c, at) && choose_window(c, how, &window);
+    *ok = *ok && hil_choice_window(c, how, &window);
     if (!*ok) return HIL_OK;
-    c->trial.window = window;
+    hil_choice_set_window(c, window);
     c->trial.spilled = hil_plan_leaving_sums(&c->trial, c->outline);
-    HIL_TRY(try_places(c, how, ok));
+    HIL_TRY(hil_choice_try_places(c, how, ok));
     hil_choice_note_work(c);
     return HIL_OK;
+}
+
+static hil_status try_step(hil_choice *c, hil_candidate at, hil_choice_step how, bool *ok)
+{
+    *ok = false;
+    if (how == (hil_choice_alone(c) ? HIL_STEP_WHOLE : HIL_STEP_RESIDENT)) return HIL_OK;
+    HIL_TRY(hil_choice_learn(c, at, ok));
+    *ok = *ok && !is_slower(c, at);
+    return *ok ? try_window(c, at, how, ok) : HIL_OK;
 }
 
 /* Tries a window for sums only if that is enough, else FAIR, else any that works. */
 static hil_status try_candidate(hil_choice *c, hil_candidate at, bool *ok)
 {
-    static const step steps[] = {STEP_RESIDENT, STEP_FAIR, STEP_LEAST, STEP_ALL};
+    static const hil_choice_step steps[] = {HIL_STEP_RESIDENT, HIL_STEP_FAIR, HIL_STEP_LEAST,
+                                            HIL_STEP_ALL};
     *ok = false;
     for (size_t i = 0; i < sizeof steps / sizeof *steps && !*ok; ++i)
         HIL_TRY(try_step(c, at, steps[i], ok));
@@ -243,9 +252,10 @@ static hil_status is_feasible(hil_choice *c, hil_candidate at, bool *out)
 {
     size_t window;
     uint64_t windows[HIL_WINDOWS];
-    HIL_TRY(learn(c, at, out));
+    HIL_TRY(hil_choice_learn(c, at, out));
     if (!*out) return HIL_OK;
-    *out = choose_window(c, STEP_LEAST, &window) && c->trial.offloaded <= c->planner->budget.host;
+    *out = hil_choice_window(c, HIL_STEP_LEAST, &window) &&
+           c->trial.offloaded <= c->planner->budget.host;
     hil_plan_windows(c->outline, false, windows);
     uint64_t least = hil_align_up(c->trial.work) +
                      hil_align_up(least_window(c, windows) + least_sums(c)) +
@@ -267,7 +277,7 @@ static int room_of(int level)
 static int guess_level(const hil_choice *c, const hil_candidate *at, int low, int high)
 {
     const hil_tensor_needs *l = c->needs[at->group > 1][at->tier];
-    uint64_t windows[HIL_WINDOWS], device = device_room(c);
+    uint64_t windows[HIL_WINDOWS], device = hil_choice_room(c);
     int middle = (low + high) / 2;
     hil_plan_windows(c->outline, false, windows);
     uint64_t need = least_window(c, windows);
@@ -305,7 +315,7 @@ static hil_status try_tier(hil_choice *c, hil_candidate at, bool *works)
     *works = false;
     HIL_TRY(is_feasible(c, at, &ok));
     if (!ok) return HIL_OK;
-    HIL_TRY(find_level(c, &at));
+    if (!c->planner->any) HIL_TRY(find_level(c, &at));
     at.most = at.level;
     const int levels[] = {at.level, at.level / 2, 0};
     for (int i = 0; i < 3; ++i) {
@@ -327,16 +337,43 @@ static hil_status try_group(hil_choice *c, int64_t group)
     return HIL_OK;
 }
 
-/* Tries levels between the winner's and its neighbours'. */
-static hil_status refine_level(hil_choice *c)
+/* Tries the levels that are `reach` from the winner's. */
+static hil_status try_levels(hil_choice *c, int reach)
 {
     const hil_candidate winner = c->best_at;
-    int reach = winner.most / 4;
     for (int side = -1; side <= 1 && reach; side += 2) {
         hil_candidate at = winner;
         bool ok;
         at.level += side * reach;
         if (at.level > 0 && at.level < at.most) HIL_TRY(try_candidate(c, at, &ok));
+    }
+    return HIL_OK;
+}
+
+/* Levels nearer and nearer to that of a winner that offloads no activations: on a device with its
+   own memory a state less in RAM may be worth more than a tape. */
+static hil_status refine_level(hil_choice *c)
+{
+    if (!c->planner->discrete) return HIL_OK;
+    for (size_t i = 0; i < c->best.segments; ++i)
+        if (c->best.segment[i].tapes != HIL_DEVICE) return HIL_OK;
+    for (int reach = c->best_at.most / 8; reach; reach /= 2) HIL_TRY(try_levels(c, reach));
+    return HIL_OK;
+}
+
+/* The highest level that leaves all states on a device with its own memory: also where another plan
+   is faster, because activations that it computes again can be offloaded. */
+static hil_status fill_device(hil_choice *c)
+{
+    hil_candidate at = c->best_at;
+    int low = -1, high = at.most + 1; /* states fit, do not fit */
+    if (!c->planner->discrete || !hil_choice_alone(c) || !c->outline->training) return HIL_OK;
+    if (hil_choice_states_on_device(c, &c->best)) return HIL_OK;
+    while (high - low > 1 && !c->planner->recompute) {
+        bool ok;
+        at.level = (low + high) / 2;
+        HIL_TRY(try_window(c, at, HIL_STEP_RESIDENT, &ok));
+        *(ok ? &low : &high) = at.level;
     }
     return HIL_OK;
 }
@@ -351,158 +388,42 @@ static bool is_computing(const hil_choice *c)
 static hil_status refine(hil_choice *c)
 {
     bool ok;
-    HIL_TRY(refine_level(c));
+    HIL_TRY(try_levels(c, c->best_at.most / 4));
     hil_candidate at = c->best_at;
     if (is_computing(c)) return HIL_OK;
     if (hil_choice_alone(c) && hil_choice_resident(c, &c->best)) return HIL_OK;
-    HIL_TRY(try_step(c, at, STEP_WHOLE, &ok));
-    if (!is_crowded(c, c->best.window)) HIL_TRY(try_step(c, at, STEP_LEAST, &ok));
-    HIL_TRY(try_step(c, at, STEP_ALL, &ok));
+    HIL_TRY(try_step(c, at, HIL_STEP_WHOLE, &ok));
+    if (!is_crowded(c, c->best.window)) HIL_TRY(try_step(c, at, HIL_STEP_LEAST, &ok));
+    HIL_TRY(try_step(c, at, HIL_STEP_ALL, &ok));
     if (!(c->device_share > 0)) return HIL_OK;
     for (int i = 0; i < 2; ++i) {
         c->device_share = i ? 0 : c->planner->device_share / 2;
-        HIL_TRY(try_step(c, at, STEP_FAIR, &ok));
+        HIL_TRY(try_step(c, at, HIL_STEP_FAIR, &ok));
     }
     return HIL_OK;
 }
 
-/* What is known about activations offloaded to the host. */
-typedef struct offloaded {
-    hil_candidate at;
-    const hil_plan *winner;
-    size_t work;
-    double bytes, bus, saved; /* per pair: host bytes, seconds on the bus, seconds not recomputed */
-    bool thin;                /* without what saves little time per byte: [Note: lean] in tape.h */
-    bool tight;               /* the device lacks room for copies in flight */
-} offloaded;
-
-/* `pairs` of the winner keep on the host what backward needs, and do not compute it again. *ok: it
-   works, and the bus has time for it. */
-static hil_status try_offloaded(hil_choice *c, offloaded *known, int64_t pairs, bool *ok)
+/* The winner again, with the values between segments in host memory, where those of a device with
+   its own memory take much of it: weights, states or tapes may be worth more there. */
+static hil_status try_outputs(hil_choice *c)
 {
-    const hil_plan *winner = known->winner;
-    hil_plan *p = &c->trial;
-    size_t window;
-    *ok = false;
-    begin(c, known->at);
-    hil_plan_offload(p, pairs, known->thin);
-    c->at = known->at;
-    p->work = known->work;
-    p->offloaded = winner->offloaded + (size_t)(known->bytes * (double)pairs);
-    p->step_seconds = 0;
-    known->tight = !choose_window(c, STEP_FAIR, &window);
-    if (known->tight) return HIL_OK;
-    p->window = window;
-    p->spilled = hil_plan_leaving_sums(&c->trial, c->outline);
-    HIL_TRY(try_places(c, STEP_FAIR, ok));
-    if (!(p->step_seconds > 0)) return HIL_OK;
-    known->tight = !*ok && p->window + p->work > device_room(c);
-    int64_t fewer = hil_plan_recomputed(winner) - hil_plan_recomputed(p);
-    if (fewer) known->saved = (winner->compute_seconds - p->compute_seconds) / (double)fewer;
-    double waits = p->wait[HIL_WAIT_MEMORY] + p->wait[HIL_WAIT_ACTIVATIONS] -
-                   winner->wait[HIL_WAIT_MEMORY] - winner->wait[HIL_WAIT_ACTIVATIONS];
-    *ok = *ok && waits < known->saved * (double)pairs / 2;
-    known->work = p->work;
-    known->bytes = ((double)p->offloaded - (double)winner->offloaded) / (double)pairs;
-    known->bus = (p->busy[HIL_LINK_OUT] - winner->busy[HIL_LINK_OUT]) / (double)pairs;
-    return HIL_OK;
-}
-
-/* Pairs that the bus can carry while forward computes, a quarter longer than computing again; no
-   more than the host has room for. */
-static int64_t guess_offloaded(const hil_choice *c, const offloaded *known, int64_t most)
-{
-    const hil_plan *winner = known->winner;
-    double forward = known->saved * (double)winner->group * (double)winner->segments * 5 / 4;
-    double carried = known->bus > 0 ? forward / known->bus : (double)most;
-    double host = (double)c->planner->budget.host * 0.99 - (double)winner->peak[HIL_HOST];
-    host -= (double)known->work - (double)winner->work; /* states that leave the device for it */
-    if (known->bytes > 0 && carried > host / known->bytes) carried = host / known->bytes;
-    return carried < 1 ? 0 : carried < (double)most ? (int64_t)carried : most;
-}
-
-/* Finds the bytes of a pair on the host, where one micro-batch leaves all; makes tapes thin if that
-   saves more time per byte. */
-static hil_status choose_tapes(hil_choice *c, offloaded *known)
-{
-    const hil_candidate single = {.group = 1};
-    hil_tensor_needs kind[2] = {{0}}; /* lean, thin */
-    double saved[2] = {0};
-    bool works;
-    HIL_TRY(learn(c, single, &works)); /* with nothing kept */
-    int64_t pairs = hil_plan_offloadable(&c->trial);
-    if (!pairs) return HIL_OK;
-    for (int i = 0; i < 2; ++i) {
-        begin(c, single);
-        hil_plan_offload(&c->trial, pairs, i == 1);
-        HIL_TRY(rehearse_tensors(c, HIL_DEVICE, false, &kind[i]));
-        saved[i] = c->needs[0][HIL_DEVICE][0].computing - kind[i].computing;
-    }
-    if (!kind[0].works || !kind[1].works) return HIL_OK;
-    known->thin = saved[1] * (double)kind[0].offloaded > saved[0] * (double)kind[1].offloaded;
-    known->bytes = (double)kind[known->thin].offloaded / (double)pairs;
-    return HIL_OK;
-}
-
-/* Fewer pairs than the best plan offloads, while that is faster. */
-static hil_status try_fewer(hil_choice *c, offloaded *known)
-{
-    int64_t pairs = c->best.group == known->winner->group
-                        ? hil_plan_recomputed(known->winner) - hil_plan_recomputed(&c->best)
-                        : 0;
-    double before = INFINITY;
-    while (pairs >= 8 && hil_choice_cost(&c->best) < before) {
-        bool ok;
-        before = hil_choice_cost(&c->best);
-        pairs -= pairs / 8;
-        HIL_TRY(try_offloaded(c, known, pairs, &ok));
-    }
-    return HIL_OK;
-}
-
-/* Where thin tapes of all pairs are best, the bus may have time for lean ones. */
-static hil_status try_lean(hil_choice *c, offloaded *known)
-{
+    hil_candidate at = c->best_at;
+    const hil_tensor_needs *here = &c->needs[at.group > 1][HIL_DEVICE][at.level];
     bool ok;
-    begin(c, known->at);
-    int64_t pairs = hil_plan_offloadable(&c->trial);
-    int64_t rest = hil_plan_recomputed(&c->trial) - pairs;
-    if (!known->thin || c->best.group != c->trial.group || hil_plan_recomputed(&c->best) > rest)
-        return HIL_OK;
-    known->thin = false;
-    known->work = c->best.work;
-    return try_offloaded(c, known, pairs, &ok);
+    if (!c->planner->discrete || at.tier != HIL_DEVICE || !c->planner->budget.host) return HIL_OK;
+    at.tier = HIL_HOST;
+    HIL_TRY(hil_choice_learn(c, at, &ok));
+    if (!ok || c->trial.work + c->planner->budget.device / OUTPUTS_PART > here->work) return HIL_OK;
+    HIL_TRY(try_candidate(c, at, &ok));
+    HIL_TRY(try_step(c, at, HIL_STEP_WHOLE, &ok));
+    if (c->best_at.tier != HIL_HOST) return HIL_OK;
+    at.level = 0;
+    return try_tier(c, at, &ok);
 }
 
-/* The winner again, with activations that cross the bus: about as many as it can carry. */
-static hil_status refine_offloaded(hil_choice *c, const hil_plan *winner, offloaded known)
+static bool is_enough(const hil_choice *c)
 {
-    int64_t low = 0, most = hil_plan_offloadable(winner), pairs = (most + 3) / 4;
-    bool guessed = false;
-    known.winner = winner;
-    known.work = winner->work + winner->work / 8;
-    if (known.bytes * (double)pairs > (double)c->planner->budget.host)
-        pairs = guess_offloaded(c, &known, most);
-    for (int i = 0; i < PARKED_STEPS && pairs > low; ++i) {
-        bool ok;
-        HIL_TRY(try_offloaded(c, &known, pairs, &ok));
-        if (known.tight && i == 0) { /* with less on the device */
-            known.at.level /= 2;
-            known.work = winner->work;
-            begin(c, known.at);
-            most = hil_plan_offloadable(&c->trial);
-            continue;
-        }
-        int64_t guess = guess_offloaded(c, &known, most);
-        if (ok)
-            low = pairs;
-        else
-            most = pairs - 1;
-        pairs = !guessed && guess <= most ? guess : ok ? low : (low + most) / 2;
-        guessed = guessed || c->trial.step_seconds > 0;
-    }
-    HIL_TRY(try_fewer(c, &known));
-    return try_lean(c, &known);
+    return c->found && c->planner->any;
 }
 
 static hil_status try_groups(hil_choice *c)
@@ -510,38 +431,17 @@ static hil_status try_groups(hil_choice *c)
     int64_t micros = c->outline->micros;
     bool large = micros > 1 && c->zero > 1;
     if (!c->planner->discrete) HIL_TRY(try_group(c, 1));
-    if (large) HIL_TRY(try_group(c, hil_choice_large_group(c->outline)));
-    return c->planner->discrete ? try_group(c, 1) : HIL_OK;
-}
-
-/* Of micro-batches one at a time the host holds the activations of one only: more of them may be
-   offloaded than where all pass together. */
-static hil_status offload(hil_choice *c)
-{
-    const hil_planner *planner = c->planner;
-    offloaded known = {.at = c->best_at};
-    hil_plan winner;
-    if (planner->recompute || !c->outline->training || !planner->budget.host) return HIL_OK;
-    c->device_share = 0; /* that would cross the bus as well */
-    HIL_TRY(choose_tapes(c, &known));
-    HIL_TRY(hil_plan_create(&winner, c->outline));
-    hil_plan_copy(&winner, &c->best);
-    hil_status status = refine_offloaded(c, &winner, known);
-    if (status == HIL_OK && known.at.group > 1 && c->single_found && planner->discrete) {
-        hil_plan_copy(&winner, &c->single);
-        known.at = c->single_at;
-        status = refine_offloaded(c, &winner, known);
-    }
-    hil_plan_free(&winner);
-    return status;
+    if (large && !is_enough(c)) HIL_TRY(try_group(c, hil_choice_large_group(c->outline)));
+    return c->planner->discrete && !is_enough(c) ? try_group(c, 1) : HIL_OK;
 }
 
 static hil_status try_all(hil_choice *c)
 {
     bool ok;
-    step first = hil_choice_alone(c) ? STEP_RESIDENT : STEP_WHOLE;
+    hil_choice_step first = hil_choice_alone(c) ? HIL_STEP_RESIDENT : HIL_STEP_WHOLE;
     /* Everything on the device, one micro-batch at a time: if it fits, nothing is faster. */
-    HIL_TRY(try_step(c, (hil_candidate){1, HIL_DEVICE, HIL_LEVEL_ALL, HIL_LEVEL_ALL}, first, &ok));
+    const hil_candidate all = {1, HIL_DEVICE, HIL_LEVEL_ALL, HIL_LEVEL_ALL};
+    if (!c->planner->any) HIL_TRY(try_step(c, all, first, &ok));
     if (hil_choice_all_on_device(c)) return HIL_OK;
     c->device_share = c->planner->device_share;
     HIL_TRY(try_groups(c));
@@ -549,18 +449,27 @@ static hil_status try_all(hil_choice *c)
         c->device_share = 0;
         HIL_TRY(try_groups(c));
     }
-    if (!c->found) return HIL_OK;
+    if (!c->found || c->planner->any) return HIL_OK;
+    /* Of one rank states may stay on the device, and tapes leave it: that is worth more. */
+    bool alone = hil_choice_alone(c);
+    if (!alone) HIL_TRY(try_outputs(c));
     HIL_TRY(refine(c));
-    return offload(c);
+    HIL_TRY(fill_device(c));
+    HIL_TRY(hil_choice_offload(c));
+    if (alone) HIL_TRY(try_outputs(c));
+    return refine_level(c);
 }
 
 static hil_status choose(hil_choice *c)
 {
+    uint64_t w[HIL_WINDOWS];
     for (size_t u = 0; u < c->outline->units; ++u)
         for (int s = 0; s < HIL_UNIT_STATES; ++s)
             c->states += hil_outline_bytes(&c->outline->unit[u], s);
     /* Ranks may only take different paths where visits find all of their segment. */
-    c->by_segment = !hil_choice_alone(c);
+    hil_plan_windows(c->outline, false, w);
+    c->by_segment =
+        !hil_choice_alone(c) && (c->zero < 3 || w[HIL_WINDOW_SEGMENT] <= c->planner->budget.device);
     HIL_TRY(try_all(c));
     if (!c->found && c->by_segment && c->zero == 3) {
         c->by_segment = false;
@@ -581,14 +490,16 @@ hil_status hil_planner_choose(const hil_planner *planner, hil_plan *out)
     HIL_TRY_DONE(hil_plan_create(&c.trial, planner->outline));
     HIL_TRY_DONE(hil_plan_create(&c.best, planner->outline));
     HIL_TRY_DONE(hil_plan_create(&c.single, planner->outline));
+    HIL_TRY_DONE(hil_plan_create(&c.resident, planner->outline));
     HIL_TRY_DONE(choose(&c));
-    HIL_TRY_DONE(hil_choice_keep_expanded(&c));
+    if (!planner->any) HIL_TRY_DONE(hil_choice_keep_expanded(&c));
     *out = c.best;
     c.best = (hil_plan){0};
 done:
     hil_plan_free(&c.trial);
     hil_plan_free(&c.best);
     hil_plan_free(&c.single);
+    hil_plan_free(&c.resident);
     hil_rehearsal_cache_free(&c.cache);
     return status;
 }

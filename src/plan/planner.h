@@ -20,6 +20,7 @@ typedef struct hil_planner {
                         CPU finish together */
     bool prefetch;
     bool recompute; /* keep nothing for backward */
+    bool any;       /* take the first plan that works: to find out whether one does */
     int zero;       /* see [Note: ZeRO stages]; 0: 3 */
     /* hil_rehearse_trial and hil_rehearse_tensors (rehearse.h). If `learn` is NULL, `rehearse` is
        used for both. HIL_ERR_BUDGET: this plan cannot work. */

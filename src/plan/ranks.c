@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define NETWORK_BYTES ((size_t)256 << 10) /* of each rank in one gather */
+#define NETWORK_LEAST 64 /* bytes of a gather that takes no longer than an empty one */
 #define NETWORK_ROUNDS 4
 
 hil_status hil_ranks_follow(hil_comm *comm, hil_status mine)
@@ -38,20 +39,45 @@ hil_status hil_ranks_share(int64_t ranks, int64_t batch, int64_t *share)
                     (long long)(below + ranks));
 }
 
-/* Divides the union of the CPUs that the ranks of this machine may use: a launcher may have bound
-   each rank to its own CPUs, or to none. */
-hil_status hil_ranks_threads(hil_comm *comm, int asked, int *out)
+/* CPUs that the ranks of this machine may use together, and this rank alone: a launcher may have
+   bound each rank to its own CPUs, or to none. */
+static hil_status count_cpus(hil_comm *comm, int *together, int *alone)
 {
     cpu_set_t mine, all;
-    *out = asked;
-    if (hil_comm_size(comm) == 1) return HIL_OK;
     if (sched_getaffinity(0, sizeof mine, &mine) != 0) CPU_ZERO(&mine);
     all = mine;
     HIL_TRY(hil_comm_any(comm, (unsigned char *)&all, sizeof all));
-    int share = CPU_COUNT(&all) / hil_comm_local_size(comm), bound = CPU_COUNT(&mine);
-    if (share > bound) share = bound;
+    *together = CPU_COUNT(&all);
+    *alone = CPU_COUNT(&mine);
+    return HIL_OK;
+}
+
+hil_status hil_ranks_threads(hil_comm *comm, int asked, int *out)
+{
+    int together, alone;
+    *out = asked;
+    if (hil_comm_size(comm) == 1) return HIL_OK;
+    HIL_TRY(count_cpus(comm, &together, &alone));
+    int share = together / hil_comm_local_size(comm);
+    if (share > alone) share = alone;
     if (!asked) *out = share > 1 ? share : 1;
     return HIL_OK;
+}
+
+void hil_ranks_share_cpus(hil_speeds *s, double cpus)
+{
+    if (!(s->threads > 0)) return;
+    double part = fmin(1, cpus / s->threads);
+    s->cpus = cpus;
+    for (int d = 0; d < 3; ++d) {
+        s->gemm[d] *= part;
+        s->attention[d] *= part;
+    }
+    s->memory *= part;
+    s->cached *= part;
+    s->update *= part;
+    s->op_call /= part;
+    s->pool_run /= part;
 }
 
 hil_status hil_ranks_level_budget(hil_comm *comm, hil_budget *budget, hil_drive *drives, int count)
@@ -68,20 +94,31 @@ hil_status hil_ranks_level_budget(hil_comm *comm, hil_budget *budget, hil_drive 
     return HIL_OK;
 }
 
-/* Bytes per second that this rank receives in an all-gather. */
-static hil_status measure_network(hil_comm *comm, double *out)
+/* Seconds of an all-gather of `bytes` from each rank, the mean of several. */
+static hil_status time_gather(hil_comm *comm, char *whole, size_t bytes, double *out)
 {
-    size_t ranks = (size_t)hil_comm_size(comm), rank = (size_t)hil_comm_rank(comm);
-    char *whole = NULL;
-    hil_status status = hil_ranks_agree(comm, HIL_ALLOC(ranks * NETWORK_BYTES, &whole));
+    size_t rank = (size_t)hil_comm_rank(comm);
     double began = 0;
-    for (int i = 0; i <= NETWORK_ROUNDS && status == HIL_OK; ++i) {
+    for (int i = 0; i <= NETWORK_ROUNDS; ++i) {
         if (i == 1) began = hil_clock_now(); /* the first gather may set up connections */
-        status = hil_comm_gather(comm, HIL_CHANNEL_CONTROL, whole + rank * NETWORK_BYTES, whole,
-                                 NETWORK_BYTES);
+        HIL_TRY(hil_comm_gather(comm, HIL_CHANNEL_CONTROL, whole + rank * bytes, whole, bytes));
     }
-    double seconds = hil_clock_now() - began;
-    *out = (double)((ranks - 1) * NETWORK_BYTES * NETWORK_ROUNDS) / fmax(seconds, 1e-9);
+    *out = (hil_clock_now() - began) / NETWORK_ROUNDS;
+    return HIL_OK;
+}
+
+/* Bytes per second that this rank receives in an all-gather, and seconds of an empty one. */
+static hil_status measure_network(hil_comm *comm, hil_speeds *out)
+{
+    size_t ranks = (size_t)hil_comm_size(comm);
+    char *whole = NULL;
+    double large = 0, small = 0;
+    hil_status status = hil_ranks_agree(comm, HIL_ALLOC(ranks * NETWORK_BYTES, &whole));
+    if (status == HIL_OK) status = time_gather(comm, whole, NETWORK_BYTES, &large);
+    if (status == HIL_OK) status = time_gather(comm, whole, NETWORK_LEAST, &small);
+    small = fmin(small, large / 2);
+    out->network = (double)((ranks - 1) * NETWORK_BYTES) / fmax(large - small, 1e-9);
+    out->network_call = small;
     hil_free(whole);
     return status;
 }
@@ -89,6 +126,14 @@ static hil_status measure_network(hil_comm *comm, double *out)
 /* Speeds as an array, of which the minimum over ranks is taken: for each, more is better. */
 enum { SPEEDS = sizeof(hil_speeds) / sizeof(double), DRIVE_SPEEDS = 3 };
 _Static_assert(sizeof(hil_speeds) == SPEEDS * sizeof(double), "speeds are numbers");
+
+/* To per-second numbers, and back. */
+static void invert_overheads(hil_speeds *s)
+{
+    s->op_call = 1 / s->op_call;
+    s->pool_run = 1 / s->pool_run;
+    s->network_call = 1 / s->network_call;
+}
 
 hil_status hil_ranks_level_speeds(hil_comm *comm, hil_machine *machine, int drives, double network)
 {
@@ -99,8 +144,11 @@ hil_status hil_ranks_level_speeds(hil_comm *comm, hil_machine *machine, int driv
     if (network > 0)
         s->network = network;
     else if (machine->measured)
-        HIL_TRY(measure_network(comm, &s->network));
-    s->op_call = 1 / s->op_call;
+        HIL_TRY(measure_network(comm, s));
+    int together, alone;
+    HIL_TRY(count_cpus(comm, &together, &alone));
+    hil_ranks_share_cpus(s, together / sharers);
+    invert_overheads(s);
     s->disk_read /= sharers;
     s->disk_write /= sharers;
     s->disk_mixed /= sharers;
@@ -115,7 +163,7 @@ hil_status hil_ranks_level_speeds(hil_comm *comm, hil_machine *machine, int driv
     for (size_t i = 0; i < count && hil_comm_local_rank(comm) > 0; ++i) least[i] = INFINITY;
     HIL_TRY(hil_comm_least(comm, least, count));
     memcpy(s, least, sizeof *s);
-    s->op_call = 1 / s->op_call;
+    invert_overheads(s);
     drive = least + SPEEDS;
     for (int i = 0; i < drives; ++i, drive += DRIVE_SPEEDS) {
         machine->drive[i].read = drive[0];

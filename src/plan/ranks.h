@@ -24,9 +24,11 @@ hil_status hil_ranks_threads(hil_comm *comm, int asked, int *out);
 
 /* Lowers budgets and drives to the least of all ranks; see [Note: one plan]. */
 hil_status hil_ranks_level_budget(hil_comm *comm, hil_budget *budget, hil_drive *drives, int count);
+/* Lowers the speeds of the CPU to those of a rank that has so many CPUs to itself. */
+void hil_ranks_share_cpus(hil_speeds *speeds, double cpus);
 /* Lowers the speeds to the slowest of all machines, as measured by the first rank of each; the
-   ranks of a machine share its drives. `network`: bytes per second that a rank receives; 0: measure
-   it if the other speeds were measured. */
+   ranks of a machine share its drives and CPUs. `network`: bytes per second that a rank receives;
+   0: measure it if the other speeds were measured. */
 hil_status hil_ranks_level_speeds(hil_comm *comm, hil_machine *machine, int drives, double network);
 
 #endif

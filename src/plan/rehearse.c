@@ -3,6 +3,7 @@
 
 #include "autograd/visit.h"
 #include "base/alloc.h"
+#include "plan/outline.h"
 #include "store/order.h"
 #include "store/pass.h"
 #include "store/store.h"
@@ -103,12 +104,22 @@ static void collect_account(stage *s)
     add_account(&s->account, &more, 1);
 }
 
+/* Bytes that the layers kept which others stand for. */
+static size_t kept_represented(const stage *s, hil_tier tier)
+{
+    uint64_t kept[HIL_TIERS];
+    hil_engine_kept(s->engine, kept);
+    return s->r->layers > 1 ? (size_t)((s->r->layers - 1) * (double)kept[tier]) : 0;
+}
+
 /* Records what tensors needed so far in the plan. */
 static void note_tensors(stage *s)
 {
     s->plan->work = hil_engine_work(s->engine);
     s->plan->expanded = hil_engine_expanded(s->engine);
     s->plan->offloaded = hil_engine_offloaded(s->engine);
+    s->plan->work += kept_represented(s, HIL_DEVICE);
+    s->plan->offloaded += kept_represented(s, HIL_HOST);
 }
 
 /* `seconds` without the stalls of the account. */
@@ -129,6 +140,7 @@ static void note_needs(stage *s)
     s->unused = plan->window - hil_store_window_peak(store);
     plan->peak[HIL_DEVICE] += plan->work;
     plan->peak[HIL_HOST] += plan->offloaded;
+    plan->peak[HIL_DISK] += kept_represented(s, HIL_DISK);
     memset(plan->drive_bytes, 0, sizeof plan->drive_bytes);
     if (s->tiers.disk) hil_disk_extent(s->tiers.disk, plan->drive_bytes);
 }
@@ -139,17 +151,10 @@ static void note(stage *s, double seconds)
     hil_plan *plan = s->plan;
     const hil_account *account = &s->account;
     note_needs(s);
-    plan->disk_read = account->disk_read;
-    plan->disk_written = account->disk_written;
-    plan->to_device = account->to_device;
-    plan->to_host = account->to_host;
-    plan->gathered = account->bytes[HIL_LINK_GATHER];
-    plan->reduced = account->bytes[HIL_LINK_REDUCE];
+    hil_plan_take_account(plan, account);
     plan->step_seconds = seconds;
     plan->compute_seconds = computing(s, seconds);
-    memcpy(plan->wait, account->wait, sizeof plan->wait);
-    memcpy(plan->busy, account->busy, sizeof plan->busy);
-    plan->update_seconds = account->busy[HIL_LINK_UPDATE];
+    hil_plan_grow(plan, s->r->growth);
 }
 
 /* Whether the plan exceeds its budgets. Peaks are the same in every step, so the rest is skipped.
@@ -191,7 +196,8 @@ static hil_status note_renewal(void *context, bool *again)
    they keep, not from the places of states. What a visit uses depends on its segment and direction,
    on whether its tape is kept, lean or not kept, and on the size of the micro-batch. So the store
    learns from one micro-batch of each kind, with all states on the device; the order of a step is
-   composed of their visits. */
+   composed of their visits. Where gradients are given tile by tile, the step has one micro-batch,
+   from which the store learns. */
 enum { KINDS = HIL_KEEP_TAPE + 1 };
 
 /* Micro-batches of each kind: one, and the step's last one if that is smaller. */
@@ -268,17 +274,27 @@ static void no_update(const void *rule, const hil_block *block)
 /* Runs a prompt and one token after it. */
 static hil_status generate(stage *s)
 {
-    hil_micro micro = {.sequences = 1, .length = s->r->length};
-    HIL_TRY(hil_engine_cache_begin(s->engine, s->r->cache));
+    int64_t length = s->r->length, positions = s->r->cache;
+    hil_micro micro = {.sequences = 1, .length = length < positions ? length : positions};
+    HIL_TRY(hil_engine_cache_begin(s->engine, positions));
     HIL_TRY(hil_engine_extend(s->engine, &micro, NULL));
     micro.length = 1;
-    return s->r->cache > s->r->length ? hil_engine_extend(s->engine, &micro, NULL) : HIL_OK;
+    return positions > length ? hil_engine_extend(s->engine, &micro, NULL) : HIL_OK;
+}
+
+/* Samples of text between steps use the memory of tensors, which is free then. */
+static hil_status take_sample(stage *s)
+{
+    if (!s->r->training || !s->r->cache) return HIL_OK;
+    hil_status status = generate(s);
+    hil_engine_cache_end(s->engine);
+    return status;
 }
 
 static hil_status pass(stage *s)
 {
     double loss;
-    if (s->r->cache) return generate(s);
+    if (s->r->cache && !s->r->training) return generate(s);
     if (!s->r->training) return hil_engine_loss(s->engine, &s->micro[0], &loss);
     hil_step step = {.micro = s->micro, .count = s->micros, .scale = 1};
     return hil_engine_train(s->engine, &step, &loss);
@@ -291,7 +307,7 @@ static hil_status take_step(stage *s)
     s->account = (hil_account){0};
     s->renewals = 0;
     HIL_TRY(pass(s));
-    if (s->r->cache || !s->r->training) return HIL_OK;
+    if (!s->r->training) return HIL_OK;
     HIL_TRY(hil_store_norm(store, &norm));
     HIL_TRY(hil_store_update(store, no_update, "", 1));
     hil_store_step_end(store);
@@ -341,6 +357,8 @@ static hil_status run(stage *s)
     collect_account(s);
     double seconds = hil_links_now(s->tiers.links) - began;
     note(s, seconds + add_left_out(s));
+    HIL_TRY_DONE(take_sample(s));
+    note_needs(s);
 done:
     close_stage(s);
     return status;
@@ -412,7 +430,8 @@ static hil_status learn_order(stage *of)
     HIL_TRY_DONE(HIL_ALLOC(plan.units, &plan.unit));
     HIL_TRY_DONE(HIL_ALLOC(plan.segments, &plan.segment));
     for (size_t i = 0; i < plan.segments; ++i) plan.segment[i] = of->plan->segment[i];
-    if (s.r->training) {
+    bool composed = s.r->training && !plan.by_tile;
+    if (composed) {
         plan.group = 0;
         s.kinds = true;
         for (size_t i = 0; i < plan.segments; ++i)
@@ -421,7 +440,7 @@ static hil_status learn_order(stage *of)
     }
     HIL_TRY_DONE(open_stage(&s));
     HIL_TRY_DONE(pass(&s));
-    if (s.r->training) HIL_TRY_DONE(compose_order(of));
+    if (composed) HIL_TRY_DONE(compose_order(of));
 done:
     close_stage(&s);
     hil_free(plan.unit);
@@ -474,18 +493,22 @@ hil_status hil_rehearse_tensors(const hil_rehearsal *r, hil_plan *plan, bool lim
     hil_store_forget(r->model->store);
     HIL_TRY_DONE(open_stage(&s));
     status = pass(&s);
+    double seconds = hil_links_now(s.tiers.links);
+    collect_account(&s);
+    if (status == HIL_OK) status = take_sample(&s);
     note_tensors(&s);
     plan->peak[HIL_DISK] = s.tiers.disk ? hil_disk_peak(s.tiers.disk) : 0;
+    plan->peak[HIL_DISK] += kept_represented(&s, HIL_DISK);
     if (status == HIL_ERR_BUDGET && limited) {
         plan->work = guess_work(&s, group);
         status = HIL_OK;
         goto done;
     }
     HIL_TRY_DONE(status);
-    collect_account(&s);
     int64_t done = s.micros * r->micro_batch; /* sequences, or more than there were */
     double all = r->sequences < done ? 1 : (double)r->sequences / (double)done;
-    plan->compute_seconds = all * computing(&s, hil_links_now(s.tiers.links));
+    if (r->growth > 1) all *= r->growth;
+    plan->compute_seconds = all * computing(&s, seconds);
 done:
     close_stage(&s);
     return status;

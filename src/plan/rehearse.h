@@ -12,11 +12,14 @@ typedef struct hil_rehearsal {
     hil_dtype compute;
     bool training;                          /* false: a forward pass only */
     int64_t sequences, length, micro_batch; /* of a step */
-    int64_t cache;                          /* positions of the key/value cache, to generate */
-    double beta;                            /* of hil_engine_options */
+    int64_t cache; /* positions of the key/value cache, to generate; with training, for samples */
+    double beta;   /* of hil_engine_options */
     const hil_speeds *speeds;
     const hil_drive *drives;
     int drive_count;
+    /* See [Note: representative layers] in outline.h; 0 and 1: each layer stands for itself. */
+    double growth; /* of the elements */
+    double layers; /* that each layer stands for */
 } hil_rehearsal;
 
 /* Finds the order of use, then runs two steps as the real run will, with the plan's window, ring,

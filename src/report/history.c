@@ -66,12 +66,23 @@ hil_status hil_history_parse(const char *line, size_t size, const char *what, js
     return status;
 }
 
+static hil_status add_sample(hil_history *h, json_t *object)
+{
+    if (!json_is_string(json_object_get(object, "sample"))) return HIL_OK;
+    if (!h->samples) h->samples = json_array();
+    if (json_array_append(h->samples, object) != 0)
+        return hil_fail(HIL_ERR_MEMORY, "no memory for the samples of a run");
+    if (json_array_size(h->samples) > HIL_HISTORY_SAMPLES) json_array_remove(h->samples, 0);
+    return HIL_OK;
+}
+
 hil_status hil_history_add(hil_history *h, json_t *object, int64_t step)
 {
     if (step < h->step)
         return hil_fail(HIL_ERR_INPUT, "metrics.jsonl: step %lld comes after step %lld",
                         (long long)step, (long long)h->step);
     h->step = step;
+    HIL_TRY(add_sample(h, object));
     return hil_history_numbers(object, add_number, h);
 }
 
@@ -146,5 +157,6 @@ void hil_history_free(hil_history *h)
     hil_free(h->series);
     hil_free(h->name);
     json_decref(h->about);
+    json_decref(h->samples);
     *h = (hil_history){0};
 }

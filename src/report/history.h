@@ -7,10 +7,13 @@
 #include "base/json.h"
 #include "base/text.h"
 
+enum { HIL_HISTORY_SAMPLES = 50 };
+
 /* Owns its memory. Zeroed: empty. */
 typedef struct hil_history {
-    char *name;    /* of the run: its folder */
-    json_t *about; /* the object of run.json; NULL: none */
+    char *name;      /* of the run: its folder */
+    json_t *about;   /* the object of run.json; NULL: none */
+    json_t *samples; /* of text: the newest HIL_HISTORY_SAMPLES lines; NULL: none */
     hil_series *series;
     size_t count, capacity;
     int64_t step; /* the latest */
@@ -25,8 +28,8 @@ hil_status hil_history_parse(const char *line, size_t size, const char *what, js
 typedef hil_status hil_history_number(void *context, const char *name, double value);
 hil_status hil_history_numbers(json_t *object, hil_history_number *visit, void *context);
 
-/* Adds such an object: each number in it is a point of the series with its name. Steps do not fall.
- */
+/* Adds such an object: each number in it is a point of the series with its name; one with a sample
+   of text is kept. Steps do not fall. */
 hil_status hil_history_add(hil_history *history, json_t *object, int64_t step);
 /* Reads run.json, if there is one, and metrics.jsonl of an output folder. A last line that is still
    being written is left out. */

@@ -53,6 +53,8 @@ static hil_status add_run(hil_text *out, const hil_history *run, hil_point *poin
     HIL_TRY(add_value(out, json_string(run->name)));
     HIL_TRY(hil_text_print(out, ",\"step\":%lld,\"about\":", (long long)run->step));
     HIL_TRY(add_value(out, run->about ? json_incref(run->about) : json_object()));
+    HIL_TRY(hil_text_print(out, ",\"samples\":"));
+    HIL_TRY(add_value(out, run->samples ? json_incref(run->samples) : json_array()));
     HIL_TRY(hil_text_print(out, ",\"curves\":{"));
     for (size_t i = 0; i < run->count; ++i) {
         if (i) HIL_TRY(hil_text_print(out, ",\n"));

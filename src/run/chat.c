@@ -89,7 +89,7 @@ static hil_status read_messages(hil_chat *chat)
     HIL_TRY_DONE(hil_chat_template_render(chat->template, chat->variables, NULL, &rendering));
     HIL_TRY_DONE(hil_tokenizer_encode(chat->generator.source.tokenizer, rendering.text.data,
                                       rendering.text.size, HIL_SPECIAL_NONE, &ids));
-    HIL_TRY_DONE(hil_generator_check(&chat->generator, &ids, "conversation"));
+    HIL_TRY_DONE(hil_generator_check(&chat->generator.source, &ids, "conversation"));
     HIL_TRY_DONE(check_context(chat, ids.size));
     HIL_TRY_DONE(hil_generator_set(&chat->generator, &ids));
 done:

@@ -2,6 +2,8 @@
  * two runs. */
 #include "run/checkpoint_options.h"
 
+#include "base/hash.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,12 +133,19 @@ hil_status hil_run_state_facts(const hil_train_options *o, const hil_run_state *
         free(text);
         HIL_TRY_DONE(status);
     }
-    const struct whole wholes[] = {
-        {"steps", steps},       {"--save-every", o->save_every}, {"--eval-every", o->eval_every},
-        {"--keep", o->keep},    {"--keep-best", o->keep_best},   {"--patience", o->patience},
-        {"--resume", o->resume}};
+    const struct whole wholes[] = {{"steps", steps},
+                                   {"--save-every", o->save_every},
+                                   {"--eval-every", o->eval_every},
+                                   {"--keep", o->keep},
+                                   {"--keep-best", o->keep_best},
+                                   {"--patience", o->patience},
+                                   {"--resume", o->resume},
+                                   {"--sample-every", o->sample_every}};
     for (size_t i = 0; i < sizeof wholes / sizeof *wholes; ++i)
         HIL_TRY_DONE(hil_facts_add(facts, wholes[i].name, "%lld", (long long)wholes[i].value));
+    const char *prompt = o->sample_prompt ? o->sample_prompt : "";
+    HIL_TRY_DONE(hil_facts_add(facts, "a --sample-prompt of checksum", "%016llx",
+                               (unsigned long long)hil_hash(0, prompt, strlen(prompt))));
     HIL_TRY_DONE(hil_facts_add(facts, "evaluation data of checksum", "%016llx",
                                (unsigned long long)held_out));
 done:

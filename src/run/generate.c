@@ -1,10 +1,7 @@
 /* generate.c - continues a prompt or a conversation with a model. */
 #include "base/sized.h"
-#include "data/prompt.h"
 #include "run/conversation.h"
 #include "run/generator.h"
-
-#include <string.h>
 
 void hil_generate_defaults_sized(hil_generate_options *options, size_t size)
 {
@@ -18,16 +15,6 @@ void hil_generate_defaults_sized(hil_generate_options *options, size_t size)
         .device = {.name = "auto"},
     };
     hil_sized_fill(options, size, &defaults, sizeof defaults);
-}
-
-static hil_status encode_prompt(hil_generator *g, const char *prompt)
-{
-    const hil_source *source = &g->source;
-    hil_prompter prompter = {source->tokenizer, NULL, source->config.bos, source->eot, NULL};
-    if (prompter.tokenizer) HIL_TRY(hil_encoder_create(&prompter.encoder, prompter.tokenizer));
-    hil_status status = hil_prompt_encode(&prompter, prompt, strlen(prompt), &g->ids, NULL);
-    hil_encoder_destroy(prompter.encoder);
-    return status;
 }
 
 /* The template has added the special tokens, so none are added. */
@@ -49,8 +36,8 @@ static hil_status encode(hil_generator *g, const hil_generate_options *o)
     const char *what = o->messages ? "conversation" : "prompt";
     HIL_TRY(hil_source_need_tokenizer(&g->source, o->tokenizer));
     HIL_TRY(o->messages ? encode_messages(g, o->messages)
-                        : encode_prompt(g, o->prompt ? o->prompt : ""));
-    HIL_TRY(hil_generator_check(g, &g->ids, what));
+                        : hil_generator_prompt(&g->source, o->prompt ? o->prompt : "", &g->ids));
+    HIL_TRY(hil_generator_check(&g->source, &g->ids, what));
     int64_t most = g->source.config.max_positions;
     if ((int64_t)g->ids.size <= most) return HIL_OK;
     return hil_fail(HIL_ERR_USAGE, "the %s has %zu tokens, but the model only %lld positions", what,

@@ -2,6 +2,7 @@
 #include "run/generator.h"
 
 #include "base/clock.h"
+#include "data/prompt.h"
 #include "base/philox.h"
 
 #include <math.h>
@@ -38,6 +39,14 @@ static hil_status watch_pass(void *context, int segment, int segments)
     return HIL_OK;
 }
 
+static hil_status begin_cache(hil_generator *g)
+{
+    HIL_TRY(hil_engine_cache_begin(g->trainer->engine, g->positions));
+    HIL_TRY(HIL_ALLOC(g->source.config.vocab, &g->logits));
+    HIL_TRY(HIL_ALLOC(g->source.config.vocab, &g->order));
+    return HIL_ALLOC(g->chunk, &g->position);
+}
+
 hil_status hil_generator_load(hil_generator *g, int64_t positions, int64_t chunk,
                               const hil_observer *observer)
 {
@@ -61,10 +70,22 @@ hil_status hil_generator_load(hil_generator *g, int64_t positions, int64_t chunk
     HIL_TRY(status);
     g->observer = observer;
     hil_engine_set_watch(g->trainer->engine, watch_pass, g);
-    HIL_TRY(hil_engine_cache_begin(g->trainer->engine, positions));
-    HIL_TRY(HIL_ALLOC(g->source.config.vocab, &g->logits));
-    HIL_TRY(HIL_ALLOC(g->source.config.vocab, &g->order));
-    return HIL_ALLOC(chunk, &g->position);
+    return begin_cache(g);
+}
+
+hil_status hil_generator_lend(hil_generator *g, const hil_source *source, hil_trainer *trainer,
+                              int64_t positions, const hil_generate_options *o)
+{
+    int64_t length = trainer->options.length;
+    *g = (hil_generator){.source = *source,
+                         .options = *o,
+                         .sampling = {o->temperature, o->top_k, o->top_p},
+                         .positions = positions,
+                         .chunk = length < positions ? length : positions,
+                         .trainer = trainer,
+                         .comm = trainer->options.comm,
+                         .lent = true};
+    return begin_cache(g);
 }
 
 int64_t hil_generator_chunk(int64_t positions)
@@ -75,9 +96,13 @@ int64_t hil_generator_chunk(int64_t positions)
 void hil_generator_close(hil_generator *g)
 {
     hil_decoder_destroy(g->decoder);
-    hil_trainer_destroy(g->trainer);
-    hil_model_destroy(g->model);
-    hil_source_close(&g->source);
+    if (g->lent) {
+        hil_engine_cache_end(g->trainer->engine);
+    } else {
+        hil_trainer_destroy(g->trainer);
+        hil_model_destroy(g->model);
+        hil_source_close(&g->source);
+    }
     hil_ids_free(&g->ids);
     hil_text_free(&g->text);
     hil_free(g->logits);
@@ -96,9 +121,18 @@ hil_status hil_generator_set(hil_generator *g, const hil_ids *ids)
     return HIL_OK;
 }
 
-hil_status hil_generator_check(const hil_generator *g, const hil_ids *ids, const char *what)
+hil_status hil_generator_prompt(const hil_source *source, const char *prompt, hil_ids *ids)
 {
-    const hil_config *config = &g->source.config;
+    hil_prompter prompter = {source->tokenizer, NULL, source->config.bos, source->eot, NULL};
+    if (prompter.tokenizer) HIL_TRY(hil_encoder_create(&prompter.encoder, prompter.tokenizer));
+    hil_status status = hil_prompt_encode(&prompter, prompt, strlen(prompt), ids, NULL);
+    hil_encoder_destroy(prompter.encoder);
+    return status;
+}
+
+hil_status hil_generator_check(const hil_source *source, const hil_ids *ids, const char *what)
+{
+    const hil_config *config = &source->config;
     if (!ids->size)
         return hil_fail(HIL_ERR_USAGE, "the model has no beginning-of-text token: give a %s", what);
     for (size_t i = 0; i < ids->size; ++i)
@@ -168,7 +202,7 @@ static hil_status choose(hil_generator *g, int32_t *id)
     uint32_t word[4];
     hil_philox(g->options.seed, g->cached, HIL_PHILOX_SAMPLE, word);
     *id = hil_sample(&g->sampling, g->logits, vocab, (double)hil_philox_unit(word[0]), g->order);
-    return HIL_OK;
+    return hil_comm_broadcast(g->comm, HIL_CHANNEL_CONTROL, id, sizeof *id);
 }
 
 static hil_status begin_text(hil_generator *g)

@@ -267,7 +267,7 @@ static hil_status read_config(struct inspected *x)
                                        .intermediate = c.intermediate,
                                        .heads = c.heads,
                                        .kv_heads = c.kv_heads,
-                                       .head_dim = c.head_dim,
+                                       .head_dim = hil_config_key_dim(&c),
                                        .vocab = c.vocab,
                                        .max_positions = c.max_positions,
                                        .tied = c.tied};

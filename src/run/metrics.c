@@ -78,13 +78,13 @@ static hil_status print_account(hil_text *line, const hil_step_account *a)
         "\"gathered_bytes\": %llu, \"reduced_bytes\": %llu, "
         "\"wait_seconds\": {\"weights\": %.9g, \"update\": %.9g, "
         "\"activations\": %.9g, \"gradients\": %.9g, \"memory\": %.9g}, "
-        "\"exposed_update_seconds\": %.9g}",
+        "\"exposed_update_seconds\": %.9g, \"skipped_bytes\": %llu}",
         (unsigned long long)a->device_peak, (unsigned long long)a->host_peak,
         (unsigned long long)a->disk_peak, (unsigned long long)a->disk_read_bytes,
         (unsigned long long)a->disk_written_bytes, (unsigned long long)a->to_device_bytes,
         (unsigned long long)a->to_host_bytes, (unsigned long long)a->gathered_bytes,
         (unsigned long long)a->reduced_bytes, w->weights, w->update, w->activations, w->gradients,
-        w->memory, a->exposed_update_seconds);
+        w->memory, a->exposed_update_seconds, (unsigned long long)a->skipped_bytes);
 }
 
 /* JSON cannot express NaN and infinity: they become null. */
@@ -153,6 +153,20 @@ hil_status hil_metrics_eval(hil_metrics *metrics, int64_t step, const hil_step_r
         HIL_TRY(hil_text_print(line, ", \"eval_aux_loss\": %.17g", result->aux_loss));
     HIL_TRY(print_preferences(line, "eval_", &result->preferences));
     HIL_TRY(hil_text_print(line, "}"));
+    return write_line(metrics);
+}
+
+hil_status hil_metrics_sample(hil_metrics *metrics, int64_t step, const char *prompt,
+                              const char *text, double seconds)
+{
+    hil_text *line = &metrics->line;
+    if (!metrics->file) return HIL_OK;
+    line->size = 0;
+    HIL_TRY(hil_text_print(line, "{\"step\": %lld, \"sample_prompt\": ", (long long)step));
+    HIL_TRY(hil_text_quote(line, prompt));
+    HIL_TRY(hil_text_print(line, ", \"sample\": "));
+    HIL_TRY(hil_text_quote(line, text));
+    HIL_TRY(hil_text_print(line, ", \"sample_seconds\": %.9g}", seconds));
     return write_line(metrics);
 }
 

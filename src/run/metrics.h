@@ -23,6 +23,9 @@ hil_status hil_metrics_step(hil_metrics *metrics, const hil_step_report *report)
 /* `losses` is a JSON object with the loss of each of several sets; NULL: there is one. */
 hil_status hil_metrics_eval(hil_metrics *metrics, int64_t step, const hil_step_result *result,
                             const char *losses);
+/* A sample of text. */
+hil_status hil_metrics_sample(hil_metrics *metrics, int64_t step, const char *prompt,
+                              const char *text, double seconds);
 /* Makes the lines durable: called before a checkpoint becomes whole, so that the file has all steps
    up to the checkpoint's. */
 hil_status hil_metrics_sync(hil_metrics *metrics);

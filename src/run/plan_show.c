@@ -6,6 +6,7 @@
 #include "machine/devices.h"
 #include "train/freeze.h"
 #include "train/pairs.h"
+#include "plan/layout.h"
 #include "plan/plan.h"
 #include "plan/plan_file.h"
 #include "plan/plan_print.h"
@@ -14,9 +15,13 @@
 #include "run/trial.h"
 #include "run/train.h"
 #include "store/store.h"
+#include "tensor/fp8.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#define UNITS_MOST 8192 /* of a model that is rehearsed with all its layers */
+#define LAYERS_LEAST 4
 
 typedef struct show {
     const hil_train_options *options;
@@ -26,14 +31,22 @@ typedef struct show {
     hil_device *device; /* NULL: the CPU */
     const hil_gpu *gpu; /* GPU that `device` simulates; NULL: it is a real device */
     hil_dtype dtype;
+    bool fp8; /* products of the blocks are in 8 bits */
     const hil_rule *rule;
     int ranks;
     int64_t seq, share, micro_batch; /* share: sequences of each rank */
     int64_t context;                 /* of a chat; 0: training */
     double dpo_beta;                 /* of hil_trainer_options */
     const hil_trial *trial;
+    int64_t layers, parameters, active; /* of the model that is asked for */
     hil_planned planned;
 } show;
+
+/* Whether ZeRO-Infinity's layout is planned instead of hilbert's. */
+static bool takes_layout(const show *s)
+{
+    return s->trial->cluster && s->trial->cluster->layout.given;
+}
 
 /* A step is one of training, or a part of a prompt with one token of the reply. */
 static hil_status set_lengths(show *s)
@@ -41,6 +54,8 @@ static hil_status set_lengths(show *s)
     int64_t most = s->source.config.max_positions;
     if (!s->context) {
         HIL_TRY(hil_source_seq(&s->source, s->options->seq, &s->seq));
+        s->share = 1;
+        if (takes_layout(s)) return HIL_OK; /* whose batch may be a fraction */
         return hil_ranks_share(s->ranks, s->options->batch, &s->share);
     }
     if (s->context < 0 || s->context > most || s->ranks > 1)
@@ -54,7 +69,7 @@ static hil_status set_lengths(show *s)
 static uint64_t cache_bytes(const show *s)
 {
     const hil_config *c = &s->source.config;
-    return 2 * (uint64_t)(s->context * c->layers * c->kv_heads * c->head_dim) *
+    return 2 * (uint64_t)(s->context * c->layers * c->kv_heads * hil_config_key_dim(c)) *
            hil_dtype_size(s->dtype);
 }
 
@@ -71,66 +86,13 @@ static void repeat_layers(hil_config *c, int64_t layers)
     c->layers = layers;
 }
 
-static hil_status open_model(show *s)
+/* Makes all but the vocabulary, the positions and the size of a head `times` as wide. */
+static void widen(hil_config *c, int64_t times)
 {
-    const hil_train_options *o = s->options;
-    if (!o->model) return hil_fail(HIL_ERR_USAGE, "a plan needs a model");
-    HIL_TRY(hil_training_check(o));
-    HIL_TRY(hil_dtype_parse(o->dtype, &s->dtype));
-    HIL_TRY(hil_rule_find(o->optimizer, &s->rule));
-    HIL_TRY(hil_source_open(&s->source, o->model));
-    if (s->trial->layers) repeat_layers(&s->source.config, s->trial->layers);
-    HIL_TRY(set_lengths(s));
-    HIL_TRY(hil_source_adapt(&s->source, &o->adapter));
-    HIL_TRY(hil_source_loss(&s->source, o->loss, o->beta, &s->dpo_beta));
-    HIL_TRY(hil_source_build(&s->source, &s->model));
-    HIL_TRY(hil_freeze(s->model->store, o->freeze, o->freeze_count));
-    if (s->dpo_beta > 0) HIL_TRY(hil_pairs_check(s->model));
-    hil_store_options store = {.compute = s->dtype,
-                               .training = !s->context,
-                               .tile_size = o->tile_size,
-                               .moments = s->context ? 0 : s->rule->moments,
-                               .codec = s->rule->codec,
-                               .ranks = s->ranks};
-    HIL_TRY(hil_quant_parse(o->base_dtype, s->dtype, &store.base));
-    return hil_store_arrange(s->model->store, &store);
-}
-
-static hil_status make_plan(show *s)
-{
-    const hil_train_options *o = s->options;
-    bool gpu = s->gpu || hil_devices_gpu(s->device);
-    s->micro_batch = o->micro_batch;
-    if (!s->micro_batch) s->micro_batch = hil_source_micro_batch(&s->source, s->seq, s->share, gpu);
-    int threads = o->threads;
-    if (!threads && s->ranks > 1) threads = hil_pool_cpus() / s->ranks;
-    if (!threads && s->ranks > 1) threads = 1;
-    int sharers = s->gpu ? 1 : hil_devices_planned_sharers(&o->device, s->ranks);
-    const hil_cluster *cluster = s->trial->cluster;
-    int on_machine = cluster ? (int)cluster->gpus : s->ranks;
-    hil_plan_request request = {
-        .model = s->model,
-        .device = s->device,
-        .connected = s->device && s->ranks > 1 && sharers == 1,
-        .compute = s->dtype,
-        .training = !s->context,
-        .sequences = s->share,
-        .length = s->seq,
-        .cache = s->context,
-        .micro_batch = s->micro_batch,
-        .beta = s->dpo_beta,
-        .allowance = {.memory = o->memory, .sharers = on_machine, .room_sharers = sharers},
-        .threads = threads,
-        .zero = o->zero,
-        .prefetch = o->prefetch,
-        .recompute = o->recompute,
-        .file = o->plan,
-        .probe_cache = o->probe_cache,
-        .stop = o->stop,
-        .hypothetical = true,
-        .gpu = s->gpu,
-        .cluster = cluster};
-    return hil_plan_make(&request, s->observer, &s->planned);
+    int64_t *const sizes[] = {&c->hidden,        &c->intermediate,  &c->heads,
+                              &c->kv_heads,      &c->mixture.width, &c->mixture.shared,
+                              &c->latent.q_rank, &c->latent.kv_rank};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) *sizes[i] *= times;
 }
 
 static int64_t count_parameters(const hil_model *model)
@@ -155,24 +117,147 @@ static int64_t count_active(const show *s)
     return (int64_t)count;
 }
 
+/* Whether all layers are of one kind. */
+static bool are_alike(const hil_config *c)
+{
+    const uint64_t *const kinds[] = {c->mixture.dense, c->slides, c->still};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; ++k)
+        for (int64_t n = 1; n < c->layers; ++n)
+            if ((kinds[k][n / 64] >> (n % 64) & 1) != (kinds[k][0] & 1)) return false;
+    return true;
+}
+
+/* Layers of the model to rehearse: fewer than it has if they are alike, the machine is only
+   described, and their tiles are many. */
+static int64_t layers_of(const show *s)
+{
+    int64_t layers = s->source.config.layers, units = 0;
+    bool alike = s->trial->cluster && !takes_layout(s) && !s->options->plan &&
+                 !s->source.adapter.root && (int64_t)s->model->count == layers + 2 &&
+                 are_alike(&s->source.config);
+    for (size_t i = 0; i < hil_store_count(s->model->store) && alike; ++i) {
+        int64_t elements = hil_param_elements(hil_store_at(s->model->store, i));
+        units += 1 + elements / (int64_t)(s->options->tile_size / hil_dtype_size(s->dtype) + 1);
+    }
+    if (!alike || units <= UNITS_MOST) return layers;
+    int64_t fewer = (int64_t)((double)layers * UNITS_MOST / (double)units);
+    if (fewer < LAYERS_LEAST) fewer = LAYERS_LEAST;
+    return fewer < layers ? fewer : layers;
+}
+
+/* Builds the model and counts its parameters; keeps fewer of its layers where that is enough: see
+   the note in outline.h about layers that are alike. */
+static hil_status build_model(show *s)
+{
+    HIL_TRY(hil_source_build(&s->source, &s->model));
+    s->layers = s->source.config.layers;
+    s->parameters = count_parameters(s->model);
+    s->active = count_active(s);
+    int64_t fewer = layers_of(s);
+    if (fewer == s->layers) return HIL_OK;
+    hil_model_destroy(s->model);
+    s->model = NULL;
+    repeat_layers(&s->source.config, fewer);
+    return hil_source_build(&s->source, &s->model);
+}
+
+static hil_status open_model(show *s)
+{
+    const hil_train_options *o = s->options;
+    if (!o->model) return hil_fail(HIL_ERR_USAGE, "a plan needs a model");
+    HIL_TRY(hil_training_check(o));
+    HIL_TRY(hil_fp8_parse(o->dtype, &s->dtype, &s->fp8));
+    HIL_TRY(hil_rule_find(o->optimizer, &s->rule));
+    HIL_TRY(hil_source_open(&s->source, o->model));
+    if (s->trial->layers) repeat_layers(&s->source.config, s->trial->layers);
+    if (s->trial->width) widen(&s->source.config, s->trial->width);
+    HIL_TRY(set_lengths(s));
+    HIL_TRY(hil_source_adapt(&s->source, &o->adapter));
+    HIL_TRY(hil_source_loss(&s->source, o->loss, o->beta, &s->dpo_beta));
+    HIL_TRY(build_model(s));
+    HIL_TRY(hil_freeze(s->model->store, o->freeze, o->freeze_count));
+    if (s->dpo_beta > 0) HIL_TRY(hil_pairs_check(s->model));
+    hil_store_options store = {.compute = s->dtype,
+                               .training = !s->context,
+                               .tile_size = o->tile_size,
+                               .moments = s->context ? 0 : s->rule->moments,
+                               .codec = s->rule->codec,
+                               .matrix = s->rule->matrix,
+                               .fp8 = s->fp8,
+                               .ranks = s->ranks};
+    HIL_TRY(hil_quant_parse(o->base_dtype, s->dtype, &store.base));
+    return hil_store_arrange(s->model->store, &store);
+}
+
+/* Positions of a sample of text; 0: the run would take none. */
+static hil_status plan_samples(const show *s, int64_t *positions)
+{
+    hil_ids prompt = {0};
+    hil_status status = hil_training_prompt(s->options, &s->source, &prompt, positions);
+    hil_ids_free(&prompt);
+    return status;
+}
+
+static hil_status make_plan(show *s)
+{
+    const hil_train_options *o = s->options;
+    bool gpu = s->gpu || hil_devices_gpu(s->device);
+    s->micro_batch = o->micro_batch;
+    if (!s->micro_batch) s->micro_batch = hil_source_micro_batch(&s->source, s->seq, s->share, gpu);
+    int threads = o->threads;
+    if (!threads && s->ranks > 1) threads = hil_pool_cpus() / s->ranks;
+    if (!threads && s->ranks > 1) threads = 1;
+    int sharers = s->gpu ? 1 : hil_devices_planned_sharers(&o->device, s->ranks);
+    int64_t cache = s->context;
+    if (!cache) HIL_TRY(plan_samples(s, &cache));
+    const hil_cluster *cluster = s->trial->cluster;
+    int on_machine = cluster ? (int)cluster->gpus : s->ranks;
+    hil_plan_request request = {
+        .model = s->model,
+        .device = s->device,
+        .connected = s->device && s->ranks > 1 && sharers == 1,
+        .compute = s->dtype,
+        .training = !s->context,
+        .sequences = s->share,
+        .length = s->seq,
+        .cache = cache,
+        .micro_batch = s->micro_batch,
+        .beta = s->dpo_beta,
+        .allowance = {.memory = o->memory, .sharers = on_machine, .room_sharers = sharers},
+        .threads = threads,
+        .zero = o->zero,
+        .prefetch = o->prefetch,
+        .recompute = o->recompute,
+        .file = o->plan,
+        .probe_cache = o->probe_cache,
+        .stop = o->stop,
+        .any = s->trial->any,
+        .hypothetical = true,
+        .gpu = s->gpu,
+        .cluster = cluster,
+        .layers = s->layers == s->source.config.layers ? 0 : s->layers};
+    return hil_plan_make(&request, s->observer, &s->planned);
+}
+
 /* The inputs of the ZeRO-Infinity paper's formulas for this run. */
 static hil_dense describe(const show *s)
 {
     const hil_config *c = &s->source.config;
-    double elements = (double)count_parameters(s->model), size = (double)hil_dtype_size(s->dtype);
+    double elements = (double)s->parameters, size = (double)hil_dtype_size(s->dtype);
     double states = 0, updated = 0, gradients = 0, weights = 0;
     bool quantized = false;
     for (size_t u = 0; u < s->planned.outline.units; ++u) {
         const hil_outline_unit *unit = &s->planned.unit[u];
         double all = 0;
-        for (int i = 0; i < HIL_UNIT_STATES; ++i) all += (double)unit->bytes[i] * s->ranks;
+        double times = (double)hil_outline_times(unit->count) * s->ranks;
+        for (int i = 0; i < HIL_UNIT_STATES; ++i) all += (double)unit->bytes[i] * times;
         states += all;
         if (hil_outline_kind(unit) == HIL_UNIT_TRAINED) updated += all;
-        gradients += (double)unit->bytes[HIL_GRADIENT] * s->ranks;
-        weights += (double)unit->bytes[HIL_WEIGHT] * s->ranks;
+        gradients += (double)unit->bytes[HIL_GRADIENT] * times;
+        weights += (double)unit->bytes[HIL_WEIGHT] * times;
         quantized = quantized || unit->quant != HIL_QUANT_NONE;
     }
-    return (hil_dense){.layers = (double)c->layers,
+    return (hil_dense){.layers = (double)s->layers,
                        .hidden = (double)c->hidden,
                        .heads = (double)c->heads,
                        .batch = (double)s->share,
@@ -187,22 +272,15 @@ static hil_dense describe(const show *s)
                        .activation_bytes = size};
 }
 
-/* Takes ownership of `object`; the caller frees *out. */
-static hil_status dump(json_t *object, char **out)
-{
-    *out = object ? json_dumps(object, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
-    json_decref(object);
-    return *out ? HIL_OK : hil_fail(HIL_ERR_MEMORY, "no memory for the plan");
-}
-
 /* The object that train --plan reads, with the table of memory and the names of speeds that are
    assumed. */
-static hil_status write_json(const show *s, const hil_plan_report *r, char **out)
+static hil_status write_json(const show *s, const hil_plan_report *r, json_t **out)
 {
-    json_t *object;
-    HIL_TRY(
-        hil_plan_write(&s->planned.outline, &s->planned.plan, &s->planned.machine.speeds, &object));
+    HIL_TRY(hil_plan_write(&s->planned.outline, &s->planned.plan, &s->planned.machine.speeds, out));
+    json_t *object = *out;
     json_object_set_new(object, "machine", json_string(s->planned.machine.name));
+    if (s->layers != s->source.config.layers)
+        json_object_set_new(object, "layers_rehearsed", json_integer(s->source.config.layers));
     json_t *assumed = json_array();
     if (s->gpu) json_array_append_new(assumed, json_string(s->gpu->name));
     if (!s->planned.machine.measured) json_array_append_new(assumed, json_string("host"));
@@ -211,10 +289,20 @@ static hil_status write_json(const show *s, const hil_plan_report *r, char **out
             json_array_append_new(assumed, json_string(s->options->memory.disks[i].path));
     json_object_set_new(object, "assumed_speeds", assumed);
     json_object_set_new(object, "memory", hil_plan_report_rows(r));
-    return dump(object, out);
+    return HIL_OK;
 }
 
-static hil_status fill_report(const show *s, hil_plan_report *r)
+static void name_run(const show *s, hil_plan_report *r)
+{
+    r->model_type = s->source.config.arch->name;
+    r->optimizer = s->rule->name;
+    r->parameters = s->parameters;
+    r->batch = s->options->batch;
+    r->length = s->seq;
+    if (s->gpu) r->gpu = s->gpu->name;
+}
+
+static hil_status fill_report(const show *s, hil_plan_report *r, json_t **object)
 {
     hil_plan_view view = {.outline = &s->planned.outline,
                           .plan = &s->planned.plan,
@@ -224,34 +312,59 @@ static hil_status fill_report(const show *s, hil_plan_report *r)
                           .tokens = s->planned.tokens,
                           .cache = cache_bytes(s)};
     hil_plan_report_fill(&view, r);
-    r->model_type = s->source.config.arch->name;
-    r->dtype = hil_dtype_name(s->dtype);
-    r->optimizer = s->rule->name;
-    r->parameters = count_parameters(s->model);
-    r->batch = s->options->batch;
-    r->length = s->seq;
+    name_run(s, r);
+    r->dtype = s->fp8 ? "fp8" : hil_dtype_name(s->dtype);
     r->context = s->context;
-    if (s->gpu) r->gpu = s->gpu->name;
     if (s->device) r->gpu_overhead = s->device->outside;
-    return write_json(s, r, &r->json);
+    return write_json(s, r, object);
+}
+
+/* Plans ZeRO-Infinity's layout: model states of 20 bytes, fp16. */
+static hil_status plan_layout(const show *s, hil_plan_report *r, json_t **object)
+{
+    const hil_config *c = &s->source.config;
+    hil_dense model = {.layers = (double)c->layers,
+                       .hidden = (double)c->hidden,
+                       .heads = (double)c->heads,
+                       .batch = (double)s->options->batch / (double)s->ranks,
+                       .seq = (double)s->seq,
+                       .interval = 1,
+                       .parameters = (double)s->parameters,
+                       .state_bytes = HIL_LAYOUT_STATES,
+                       .weight_bytes = HIL_LAYOUT_WEIGHT,
+                       .optimizer_bytes = HIL_LAYOUT_OPTIMIZER,
+                       .activation_bytes = HIL_LAYOUT_WEIGHT};
+    hil_allowance allowance = {.memory = s->options->memory,
+                               .sharers = (int)s->trial->cluster->gpus,
+                               .room = s->device->available,
+                               .hypothetical = true};
+    hil_drive drives[HIL_DRIVES];
+    hil_budget have;
+    hil_layout layout;
+    HIL_TRY(hil_budget_find(&allowance, &have, drives));
+    HIL_TRY(hil_layout_choose(s->trial->cluster, &model, &have, &layout));
+    HIL_TRY(hil_layout_report(&layout, &model, r, object));
+    name_run(s, r);
+    r->ranks = s->ranks;
+    return HIL_OK;
 }
 
 /* Fills the report of a run that does not fit from the last failure's message. */
-static hil_status fill_refusal(const show *s, hil_plan_report *r)
+static void fill_refusal(const show *s, hil_plan_report *r, json_t **object)
 {
     const hil_budget *b = &s->planned.budget;
     *r = (hil_plan_report){.budget = {"budget", b->device, b->host + s->planned.tokens, b->disk}};
     snprintf(r->missing, sizeof r->missing, "%s", hil_status_message());
     json_t *budget = json_pack("{s:I, s:I, s:I}", "device", (json_int_t)r->budget.device, "host",
                                (json_int_t)r->budget.host, "disk", (json_int_t)r->budget.disk);
-    return dump(json_pack("{s:b, s:s, s:o}", "fits", 0, "missing", r->missing, "budget", budget),
-                &r->json);
+    *object = json_pack("{s:b, s:s, s:o}", "fits", 0, "missing", r->missing, "budget", budget);
 }
 
 /* Opens the device. A GPU that this machine lacks is simulated by the device `threads`. */
 static hil_status open_device(show *s, const char *gpu)
 {
     hil_device_choice played = {.name = "threads:each"};
+    if (s->trial->cluster && s->trial->cluster->cpu.fp32 > 0) return HIL_OK;
     if (s->trial->cluster)
         s->gpu = &s->trial->cluster->gpu;
     else if (gpu)
@@ -270,26 +383,30 @@ void hil_plan_defaults_sized(hil_plan_options *options, size_t size)
 }
 
 hil_status hil_trial_plan(const hil_trial *trial, const hil_plan_options *own,
-                          const hil_observer *observer, hil_plan_report **out)
+                          const hil_observer *observer, hil_plan_report **out, json_t **object)
 {
     show s = {.options = trial->run, .observer = observer, .trial = trial};
     hil_plan_report *report = NULL;
     hil_status status;
     *out = NULL;
+    *object = NULL;
     s.ranks = own->ranks > 1 ? own->ranks : 1;
     if (trial->cluster) s.ranks = (int)(trial->cluster->nodes * trial->cluster->gpus);
     s.context = own->context;
     HIL_TRY_DONE(HIL_ALLOC(1, &report));
     HIL_TRY_DONE(open_model(&s));
     HIL_TRY_DONE(open_device(&s, own->gpu));
-    status = make_plan(&s);
-    if (status == HIL_OK)
-        status = fill_report(&s, report);
-    else if (status == HIL_ERR_BUDGET)
-        status = fill_refusal(&s, report);
+    if (s.fp8) HIL_TRY_DONE(hil_devices_check_fp8(s.device));
+    status = takes_layout(&s) ? plan_layout(&s, report, object) : make_plan(&s);
+    if (status == HIL_OK && !takes_layout(&s)) status = fill_report(&s, report, object);
+    if (status == HIL_ERR_BUDGET) {
+        fill_refusal(&s, report, object);
+        status = HIL_OK;
+    }
     HIL_TRY_DONE(status);
-    report->scale.layers = s.source.config.layers;
-    report->scale.active = count_active(&s);
+    report->scale.layers = s.layers;
+    report->scale.hidden = s.source.config.hidden;
+    report->scale.active = s.active;
     *out = report;
     report = NULL;
 done:
@@ -307,12 +424,20 @@ hil_status hil_plan_open(hil_plan_report **out, const hil_train_options *train,
     hil_train_options run;
     hil_plan_options own;
     hil_trial trial = {.run = &run};
+    json_t *object;
     *out = NULL;
     HIL_TRY(HIL_SIZED_TAKE(hil_train, &run, train));
     HIL_TRY(HIL_SIZED_TAKE(hil_plan, &own, options));
-    if (own.cluster) return hil_trial_scale(&run, &own, observer, out);
-    if (own.largest) return hil_fail(HIL_ERR_USAGE, "--largest needs --cluster FILE");
-    return hil_trial_plan(&trial, &own, observer, out);
+    if (own.largest && !own.cluster)
+        return hil_fail(HIL_ERR_USAGE, "--largest needs --cluster FILE");
+    HIL_TRY(own.cluster ? hil_trial_scale(&run, &own, observer, out, &object)
+                        : hil_trial_plan(&trial, &own, observer, out, &object));
+    (*out)->json = json_dumps(object, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+    json_decref(object);
+    if ((*out)->json) return HIL_OK;
+    hil_plan_close(*out);
+    *out = NULL;
+    return hil_fail(HIL_ERR_MEMORY, "no memory for the plan");
 }
 
 void hil_plan_close(hil_plan_report *report)

@@ -50,6 +50,7 @@ typedef struct hil_training {
     int stop;        /* the ranks have agreed to stop */
     double started;  /* time at which the loop began */
     int64_t resumed; /* step of the checkpoint that the run resumed from; 0: none */
+    hil_ids prompt;  /* that samples of text continue */
 } hil_training;
 
 /* Refuses options that contradict each other or are out of range, before anything is opened. */
@@ -73,6 +74,14 @@ void hil_training_watch(hil_training *training, const hil_observer *observer);
 hil_status hil_training_open_report(hil_training *training);
 /* Writes the report a last time; a failure is only noted. `status` is that of the run. */
 void hil_training_close_report(hil_training *training, hil_status status);
+
+/* Samples of text. The ids of their prompt, checked, and the positions that a sample has, for which
+   memory is planned; 0: there are no samples. */
+hil_status hil_training_prompt(const hil_train_options *options, const hil_source *source,
+                               hil_ids *prompt, int64_t *positions);
+/* Continues the prompt with the model as it is, into the metrics, the report and a note. Between
+   steps, on all ranks together. */
+hil_status hil_training_sample(hil_training *training);
 
 /* Prepares everything for the first step. Call hil_training_close even if it fails. */
 hil_status hil_training_open(hil_training *training);

@@ -38,6 +38,10 @@ hil_status hil_training_check(const hil_train_options *o)
     if ((o->keep_best || o->patience) && !o->eval_every)
         return hil_fail(HIL_ERR_USAGE, "%s needs --eval-every N: it compares evaluations",
                         o->keep_best ? "--keep-best" : "--patience");
+    if (o->sample_prompt && !o->sample_every)
+        return hil_fail(HIL_ERR_USAGE, "--sample-prompt needs --sample-every N");
+    if (o->sample_every && o->loss && strcmp(o->loss, "dpo") == 0)
+        return hil_fail(HIL_ERR_USAGE, "--sample-every and --loss dpo contradict each other");
     if (o->keep_best && !o->keep)
         return hil_fail(HIL_ERR_USAGE, "--keep-best and --keep 0 contradict each other");
     if (o->base_dtype && !o->adapter.source)
@@ -66,6 +70,7 @@ hil_status hil_training_check(const hil_train_options *o)
     HIL_TRY(check_range("warmup", (double)o->warmup, 0, 1e15));
     HIL_TRY(check_range("eval-fraction", o->eval_fraction, 0, 0.99));
     HIL_TRY(check_range("eval-every", (double)o->eval_every, 0, 1e15));
+    HIL_TRY(check_range("sample-every", (double)o->sample_every, 0, 1e15));
     HIL_TRY(check_range("patience", (double)o->patience, 0, 1e15));
     HIL_TRY(check_range("save-every", (double)o->save_every, 0, 1e15));
     HIL_TRY(check_range("zero", (double)o->zero, 0, 3));
@@ -132,6 +137,8 @@ static hil_status open_model(job *j)
     trainer.probe_cache = o->probe_cache;
     trainer.stop = o->stop;
     trainer.base_dtype = o->base_dtype;
+    HIL_TRY(
+        hil_ranks_agree(o->comm, hil_training_prompt(o, &j->source, &j->prompt, &trainer.cache)));
     HIL_TRY(hil_source_load(&j->source, &trainer, j->observer, &j->model, &j->trainer));
     hil_trainer_set_timeline(j->trainer, j->timeline);
     j->run.micro_batch = j->trainer->options.micro_batch;
@@ -429,4 +436,5 @@ void hil_training_close(job *j)
     hil_source_close(&j->source);
     hil_folder_close(&j->folder);
     hil_free(j->index);
+    hil_ids_free(&j->prompt);
 }

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/note.h"
+#include "plan/plan_file.h"
 #include "plan/plan_report.h"
 
 #include <string.h>
@@ -55,8 +56,10 @@ static json_t *describe_plan(const job *j)
         .outline = &planned->outline, .plan = &planned->plan, .machine = &planned->machine};
     hil_plan_report r;
     hil_plan_report_fill(&view, &r);
-    return json_pack("{s:o, s:f, s:s, s:s}", "memory", hil_plan_report_rows(&r), "step_seconds",
-                     r.step_seconds, "limit", r.limit ? r.limit : "", "advice", r.advice);
+    json_t *all = hil_plan_predicted(&planned->plan);
+    json_object_set_new(all, "memory", hil_plan_report_rows(&r));
+    json_object_set_new(all, "advice", json_string(r.advice));
+    return all;
 }
 
 static json_t *describe_environment(const job *j)

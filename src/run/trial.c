@@ -2,16 +2,17 @@
  * layers. */
 #include "run/trial.h"
 
-#include "base/json.h"
+#include "model/config.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define RAM_PERCENT 90   /* of a node's RAM may be used */
-#define HELPS 0.99       /* of a step's time: a change that helps leaves less */
-#define LAYERS_PART 64   /* the largest number of layers is found to 1/64 */
-#define LAYERS_MOST 1024 /* that are tried: planning for more takes minutes */
+#define RAM_PERCENT 90  /* of a node's RAM may be used */
+#define HOST_PERCENT 10 /* of it is the host's, where the CPU computes */
+#define HELPS 0.99      /* of a step's time: a change that helps leaves less */
+#define LAYERS_PART 64  /* the largest number of layers is found to 1/64 */
+#define LAYERS_MANY 512 /* with more of them, wider layers are tried instead */
+#define WIDTH_MOST 4096 /* times the width of the model */
 
 /* A run's options for a cluster: budgets that are not set are what a node has. */
 typedef struct fitted {
@@ -19,10 +20,21 @@ typedef struct fitted {
     hil_disk_budget disk;
 } fitted;
 
+/* Where the CPU computes, the tiers of device and host divide the RAM. */
+static void divide_ram(hil_memory_options *memory, const hil_cluster *c)
+{
+    uint64_t all = c->ram / 100 * RAM_PERCENT, ranks = (uint64_t)c->gpus;
+    if (!memory->device && !memory->host) memory->host = c->ram / 100 * HOST_PERCENT;
+    if (!memory->device) memory->device = all > memory->host ? (all - memory->host) / ranks : 1;
+    if (!memory->host)
+        memory->host = all / ranks > memory->device ? all - memory->device * ranks : 1;
+}
+
 static void fit(fitted *out, const hil_train_options *run, const hil_cluster *c)
 {
     out->run = *run;
     hil_memory_options *memory = &out->run.memory;
+    if (c->cpu.fp32 > 0) divide_ram(memory, c);
     if (!memory->host) memory->host = c->ram / 100 * RAM_PERCENT;
     if (memory->disk_count || !c->drives) return;
     out->disk = (hil_disk_budget){"drives", (uint64_t)c->drives * c->drive_bytes};
@@ -30,13 +42,24 @@ static void fit(fitted *out, const hil_train_options *run, const hil_cluster *c)
     memory->disk_count = 1;
 }
 
-static hil_status plan(const hil_train_options *run, const hil_cluster *cluster, int64_t layers,
-                       const hil_plan_options *own, hil_plan_report **out)
+/* What is planned for one cluster after another. */
+typedef struct asked {
+    const hil_train_options *run;
+    const hil_plan_options *own;
+    const hil_observer *observer;
+} asked;
+
+/* Layers of a model, and how many times as wide they are as those that were asked for. */
+typedef struct shape {
+    int64_t layers, width;
+} shape;
+
+static hil_status plan(const asked *a, hil_trial trial, hil_plan_report **out, json_t **object)
 {
     fitted f;
-    fit(&f, run, cluster);
-    hil_trial trial = {&f.run, cluster, layers};
-    return hil_trial_plan(&trial, own, NULL, out);
+    fit(&f, a->run, trial.cluster);
+    trial.run = &f.run;
+    return hil_trial_plan(&trial, a->own, a->observer, out, object);
 }
 
 static void fill_speed(const hil_train_options *run, const hil_cluster *c, hil_plan_report *r)
@@ -53,65 +76,93 @@ static void fill_speed(const hil_train_options *run, const hil_cluster *c, hil_p
     s->flops = s->operations * (double)s->active * s->tokens_per_second / ranks;
 }
 
-static hil_status try_changes(const hil_train_options *run, const hil_plan_options *own,
-                              const hil_cluster *cluster, hil_plan_scale *out)
+/* Whether the cluster has such a part at all. */
+static bool has_part(const hil_cluster *c, hil_cluster_part part)
+{
+    bool gpu = !(c->cpu.fp32 > 0);
+    if (part == HIL_CLUSTER_NETWORK) return c->nodes * c->gpus > 1;
+    if (part == HIL_CLUSTER_DRIVES) return c->drives > 0;
+    return gpu || (part != HIL_CLUSTER_GPU_MEMORY && part != HIL_CLUSTER_BUS);
+}
+
+static hil_status try_changes(const asked *a, const hil_cluster *cluster, hil_plan_scale *out)
 {
     _Static_assert((int)HIL_PLAN_CHANGES == (int)HIL_CLUSTER_PARTS, "one change for each part");
+    hil_plan_change *change = out->change;
     for (int part = 0; part < HIL_CLUSTER_PARTS; ++part) {
+        if (!has_part(cluster, (hil_cluster_part)part)) continue;
         hil_cluster changed;
         hil_plan_report *r;
+        json_t *object;
         hil_cluster_double(cluster, (hil_cluster_part)part, &changed);
-        HIL_TRY(plan(run, &changed, 0, own, &r));
-        out->change[part].name = hil_cluster_part_name((hil_cluster_part)part);
-        out->change[part].step_seconds = r->fits ? r->step_seconds : NAN;
+        HIL_TRY(plan(a, (hil_trial){.cluster = &changed}, &r, &object));
+        change->name = hil_cluster_part_name((hil_cluster_part)part);
+        change->step_seconds = r->fits ? r->step_seconds : NAN;
+        ++change;
+        json_decref(object);
         hil_plan_close(r);
     }
     return HIL_OK;
 }
 
-static hil_status fits(const hil_train_options *run, const hil_plan_options *own,
-                       const hil_cluster *cluster, int64_t layers, hil_plan_scale *out, bool *yes)
+static hil_status fits(const asked *a, const hil_cluster *cluster, shape at, hil_plan_scale *out,
+                       bool *yes)
 {
+    hil_trial trial = {.cluster = cluster, .layers = at.layers, .width = at.width, .any = true};
     hil_plan_report *r;
-    HIL_TRY(plan(run, cluster, layers, own, &r));
+    json_t *object;
+    HIL_TRY(plan(a, trial, &r, &object));
     *yes = r->fits;
     if (*yes) {
-        out->largest_layers = layers;
+        out->largest_layers = r->scale.layers;
+        out->largest_hidden = r->scale.hidden;
         out->largest_parameters = r->parameters;
     }
+    json_decref(object);
     hil_plan_close(r);
     return HIL_OK;
 }
 
-/* Doubles the number of layers until the model does not fit, then halves the interval. */
-static hil_status find_largest(const hil_train_options *run, const hil_plan_options *own,
-                               const hil_cluster *cluster, hil_plan_scale *out)
+/* About twice the parameters: twice the layers; where these are many, half of them, twice as wide.
+ */
+static shape next_shape(shape at)
 {
-    int64_t low = 0, high = out->layers;
-    bool yes = true;
-    while (yes && high <= LAYERS_MOST) {
-        HIL_TRY(fits(run, own, cluster, high, out, &yes));
+    if (2 * at.layers <= LAYERS_MANY) return (shape){2 * at.layers, at.width};
+    return (shape){(at.layers + 1) / 2, 2 * at.width};
+}
+
+/* Doubles the model until it does not fit; then finds how many layers of the last width do. */
+static hil_status find_largest(const asked *a, const hil_cluster *cluster, hil_plan_scale *out)
+{
+    shape best = {0, 1}, at = {out->layers, 1};
+    bool yes;
+    out->largest_hidden = out->hidden;
+    HIL_TRY(fits(a, cluster, at, out, &yes));
+    while (yes && at.width < WIDTH_MOST) {
+        best = at;
+        at = next_shape(at);
+        HIL_TRY(fits(a, cluster, at, out, &yes));
+    }
+    int64_t low = best.layers, high = low ? 2 * low : out->layers;
+    yes = at.width > best.width; /* then twice the layers of the last width were not tried */
+    while (yes && high <= HIL_LAYERS_MAX) {
+        HIL_TRY(fits(a, cluster, (shape){high, best.width}, out, &yes));
         if (yes) low = high;
         if (yes) high *= 2;
     }
-    if (yes) return HIL_OK; /* more may fit */
+    if (high > HIL_LAYERS_MAX) high = HIL_LAYERS_MAX + 1;
     while (high - low > 1 && (high - low) * LAYERS_PART > high) {
         int64_t middle = low + (high - low) / 2;
-        HIL_TRY(fits(run, own, cluster, middle, out, &yes));
-        if (yes)
-            low = middle;
-        else
-            high = middle;
+        HIL_TRY(fits(a, cluster, (shape){middle, best.width}, out, &yes));
+        *(yes ? &low : &high) = middle;
     }
     return HIL_OK;
 }
 
 /* Adds the numbers of the cluster to the plan's object. */
-static hil_status add_json(hil_plan_report *r)
+static hil_status add_json(const hil_plan_scale *s, json_t *object)
 {
-    const hil_plan_scale *s = &r->scale;
-    json_t *root, *changes = json_array();
-    HIL_TRY(hil_json_parse(r->json, strlen(r->json), "plan", &root));
+    json_t *changes = json_array();
     for (int i = 0; i < HIL_PLAN_CHANGES && s->change[i].name; ++i)
         json_array_append_new(changes, json_pack("{s:s, s:o}", "twice the", s->change[i].name,
                                                  "step_seconds",
@@ -122,43 +173,51 @@ static hil_status add_json(hil_plan_report *r)
                                 (json_int_t)s->nodes, "gpus", (json_int_t)s->gpus, "gpu", s->gpu,
                                 "tokens_per_second", s->tokens_per_second, "tflops_per_gpu",
                                 s->flops * 1e-12, "changes", changes);
-    if (cluster && s->largest_layers) {
+    if (cluster && s->largest_hidden) {
         json_object_set_new(cluster, "largest_layers", json_integer(s->largest_layers));
+        json_object_set_new(cluster, "largest_hidden", json_integer(s->largest_hidden));
         json_object_set_new(cluster, "largest_parameters", json_integer(s->largest_parameters));
     }
-    char *text = NULL;
-    if (cluster && json_object_set_new(root, "cluster", cluster) == 0)
-        text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-    json_decref(root);
-    if (!text) return hil_fail(HIL_ERR_MEMORY, "no memory for the plan");
-    free(r->json);
-    r->json = text;
-    return HIL_OK;
+    if (cluster && json_object_set_new(object, "cluster", cluster) == 0) return HIL_OK;
+    return hil_fail(HIL_ERR_MEMORY, "no memory for the plan");
 }
 
-static hil_status fill(const hil_train_options *run, const hil_plan_options *own,
-                       const hil_cluster *cluster, hil_plan_report *r)
+static hil_status fill(const asked *a, const hil_cluster *cluster, hil_plan_report *r,
+                       json_t *object)
 {
-    fill_speed(run, cluster, r);
-    if (r->fits) HIL_TRY(try_changes(run, own, cluster, &r->scale));
-    if (own->largest) HIL_TRY(find_largest(run, own, cluster, &r->scale));
-    return add_json(r);
+    fill_speed(a->run, cluster, r);
+    /* ZeRO-Infinity's layout is for comparison only. */
+    if (r->fits && !cluster->layout.given) HIL_TRY(try_changes(a, cluster, &r->scale));
+    if (a->own->largest) HIL_TRY(find_largest(a, cluster, &r->scale));
+    return add_json(&r->scale, object);
+}
+
+/* "this": this machine, with speeds that are measured or known; drives are not written to. */
+static hil_status find_cluster(const hil_train_options *run, const char *name,
+                               const hil_observer *observer, hil_cluster *out)
+{
+    hil_probe_options probe = {.memory = run->memory,
+                               .threads = run->threads,
+                               .device = run->device,
+                               .cache = run->probe_cache};
+    hil_effort effort = {0};
+    if (strcmp(name, "this") != 0) return hil_cluster_read(out, name);
+    return hil_cluster_here(&probe, &effort, observer, out);
 }
 
 hil_status hil_trial_scale(const hil_train_options *run, const hil_plan_options *own,
-                           const hil_observer *observer, hil_plan_report **out)
+                           const hil_observer *observer, hil_plan_report **out, json_t **object)
 {
     hil_cluster cluster;
-    fitted f;
+    asked a = {run, own, observer};
     if (own->ranks > 1 || own->gpu || own->context)
         return hil_fail(HIL_ERR_USAGE, "--cluster says how many ranks there are, and which GPU: "
                                        "leave out --ranks, --gpu and --context");
-    HIL_TRY(hil_cluster_read(&cluster, own->cluster));
-    fit(&f, run, &cluster);
-    hil_trial trial = {&f.run, &cluster, 0};
-    HIL_TRY(hil_trial_plan(&trial, own, observer, out));
-    hil_status status = fill(run, own, &cluster, *out);
+    HIL_TRY(find_cluster(run, own->cluster, observer, &cluster));
+    HIL_TRY(plan(&a, (hil_trial){.cluster = &cluster}, out, object));
+    hil_status status = fill(&a, &cluster, *out, *object);
     if (status == HIL_OK) return HIL_OK;
+    json_decref(*object);
     hil_plan_close(*out);
     *out = NULL;
     return status;
@@ -167,24 +226,27 @@ hil_status hil_trial_scale(const hil_train_options *run, const hil_plan_options 
 void hil_trial_print_largest(const hil_plan_scale *s, FILE *out)
 {
     char text[32];
-    if (!s->largest_layers) return;
-    fprintf(out, "largest model of such layers: %s%lld layers, %s parameters\n",
-            2 * s->largest_layers > LAYERS_MOST ? "at least " : "", (long long)s->largest_layers,
+    if (!s->largest_hidden) return;
+    fputs("largest model of such layers", out);
+    if (!s->largest_layers) {
+        fputs(": not even one layer fits\n", out);
+        return;
+    }
+    if (s->largest_hidden > s->hidden)
+        fprintf(out, ", %lld x as wide (hidden size %lld, heads and inner sizes likewise)",
+                (long long)(s->largest_hidden / s->hidden), (long long)s->largest_hidden);
+    fprintf(out, ": %lld layers, %s parameters\n", (long long)s->largest_layers,
             hil_text_count(text, (uint64_t)s->largest_parameters));
 }
 
-void hil_trial_print(const hil_plan_report *r, FILE *out)
+static void print_changes(const hil_plan_report *r, FILE *out)
 {
     const hil_plan_scale *s = &r->scale;
     char text[32];
     double best = HELPS * r->step_seconds;
     const char *name = NULL;
-    fprintf(out, "cluster: %s, %lld node%s with %lld x %s\n", s->name, (long long)s->nodes,
-            s->nodes == 1 ? "" : "s", (long long)s->gpus, s->gpu);
-    fprintf(out, "speed: %s tokens/s, %.1f TFLOP/s on each GPU (%d x active parameters x tokens)\n",
-            hil_text_count(text, (uint64_t)s->tokens_per_second), s->flops * 1e-12, s->operations);
     fputs("a step with twice the", out);
-    for (int i = 0; i < HIL_PLAN_CHANGES; ++i) {
+    for (int i = 0; i < HIL_PLAN_CHANGES && s->change[i].name; ++i) {
         double seconds = s->change[i].step_seconds;
         fprintf(out, "%s %s: %s", i ? "," : "", s->change[i].name,
                 isnan(seconds) ? "does not fit" : hil_text_seconds(text, seconds));
@@ -192,5 +254,16 @@ void hil_trial_print(const hil_plan_report *r, FILE *out)
         best = fmin(best, seconds);
     }
     fprintf(out, "; most helps: %s\n", name ? name : "nothing");
+}
+
+void hil_trial_print(const hil_plan_report *r, FILE *out)
+{
+    const hil_plan_scale *s = &r->scale;
+    char text[32];
+    fprintf(out, "cluster: %s, %lld node%s with %lld x %s\n", s->name, (long long)s->nodes,
+            s->nodes == 1 ? "" : "s", (long long)s->gpus, s->gpu);
+    fprintf(out, "speed: %s tokens/s, %.1f TFLOP/s on each GPU (%d x active parameters x tokens)\n",
+            hil_text_count(text, (uint64_t)s->tokens_per_second), s->flops * 1e-12, s->operations);
+    if (s->change[0].name) print_changes(r, out);
     hil_trial_print_largest(s, out);
 }

@@ -67,54 +67,47 @@ static hil_status copy_slice(hil_store *store, hil_unit *unit, const hil_fence *
     return HIL_OK;
 }
 
-/* Runs on the GATHER link's thread. `copy` is the address of the copy, because unit->copy may be
-   NULL or another copy by then. */
-static hil_status gather_slices(void *context, int64_t copy)
-{
-    const hil_unit *unit = context;
-    const hil_store *store = unit->member[0].param->store;
-    const hil_home *home = &unit->home[HIL_WEIGHT];
-    char *whole = (char *)(intptr_t)copy;
-    const char *slice = home->tier == HIL_DEVICE ? home->memory : slice_of(store, unit, whole);
-    return hil_exchange_gather(store, slice, whole, home->bytes);
-}
-
 /* A slice that is kept on the device is read from its home; others are in the copy by then. */
 static hil_status gather(hil_store *store, hil_unit *unit, const hil_fence *room)
 {
-    const hil_home *home = &unit->home[HIL_WEIGHT];
-    hil_job job = {.link = HIL_LINK_GATHER,
-                   .after = *room,
-                   .run = gather_slices,
-                   .context = unit,
-                   .index = (intptr_t)unit->copy,
-                   .bytes = (uint64_t)(store->options.ranks - 1) * home->bytes,
-                   .name = "gather"};
-    hil_fence_join(&job.after, &unit->swept);
-    hil_fence_join(&job.after, &unit->ready);
-    if (store->opening.speeds && store->opening.speeds->network > 0)
-        job.seconds = (double)job.bytes / store->opening.speeds->network;
-    HIL_TRY(hil_exchange_submit(store, &job, &unit->ready));
-    if (home->tier == HIL_DEVICE) hil_fence_join(&unit->reading, &unit->ready);
+    bool home = unit->home[HIL_WEIGHT].tier == HIL_DEVICE;
+    hil_fence after = *room;
+    hil_fence_join(&after, &unit->swept);
+    hil_fence_join(&after, &unit->ready);
+    HIL_TRY(hil_exchange_gather(store, unit, unit->copy, home, &after, &unit->ready));
+    if (home) hil_fence_join(&unit->reading, &unit->ready);
     return HIL_OK;
 }
 
+hil_status hil_weight_reserve(hil_store *store, hil_unit *unit)
+{
+    HIL_TRY(hil_buffers_take_after(store->window, hil_weight_bytes(unit), (void **)&unit->copy,
+                                   &unit->ready));
+    unit->hollow = true;
+    store->skipped += (int64_t)unit->home[HIL_WEIGHT].bytes;
+    return HIL_OK;
+}
+
+void hil_weight_free(hil_store *store, hil_unit *unit)
+{
+    hil_buffers_give_after(store->window, unit->copy, &unit->ready);
+    unit->copy = NULL;
+    unit->hollow = false;
+}
+
 /* Fetches from the host in one copy, from disk page by page. */
-hil_status hil_weight_fetch(hil_store *store, hil_unit *unit)
+hil_status hil_weight_fill(hil_store *store, hil_unit *unit)
 {
     const hil_home *home = &unit->home[HIL_WEIGHT];
-    hil_fence room;
+    hil_fence room = unit->ready;
     hil_status status = HIL_OK;
-    HIL_TRY(
-        hil_buffers_take_after(store->window, hil_weight_bytes(unit), (void **)&unit->copy, &room));
     unit->ready = (hil_fence){0};
     if (home->tier == HIL_HOST) status = copy_slice(store, unit, &room);
     for (int64_t page = 0; page < home->extent.pages && status == HIL_OK; page += store->merge)
         status = fetch_pages(store, unit, page, &room);
     if (status == HIL_OK && !hil_store_alone(store)) status = gather(store, unit, &room);
-    if (status == HIL_OK) return HIL_OK;
-    hil_fence_join(&unit->ready, &room);
-    hil_buffers_give_after(store->window, unit->copy, &unit->ready);
-    unit->copy = NULL;
+    unit->hollow = status != HIL_OK;
+    if (unit->hollow) hil_fence_join(&unit->ready, &room);
+    if (!unit->hollow) store->skipped -= (int64_t)home->bytes;
     return status;
 }

@@ -4,9 +4,14 @@
 
 #include "store/internal.h"
 
-/* Starts the fetch of a weight into a new copy in the window, which must have room (make it with
-   hil_window_room); unit->ready is the fence of the fetch. */
-hil_status hil_weight_fetch(hil_store *store, hil_unit *unit);
+/* Takes memory for a copy of the weight in the window, which must have room (make it with
+   hil_window_room). The copy is hollow until it is filled. */
+hil_status hil_weight_reserve(hil_store *store, hil_unit *unit);
+/* Starts the fetch into a hollow copy; unit->ready is the fence of the fetch. After a failure the
+   copy is still hollow. */
+hil_status hil_weight_fill(hil_store *store, hil_unit *unit);
+/* Frees the copy. */
+void hil_weight_free(hil_store *store, hil_unit *unit);
 /* Whether the weight needs no copy: with one rank, a weight that is kept on the device. */
 bool hil_weight_resident(const hil_store *store, const hil_unit *unit);
 /* Bytes of the whole weight, all ranks' slices. */

@@ -1,5 +1,6 @@
 /* gradient.c - sums of gradients while micro-batches add to them; then rounding, and copy-out to
    where gradients are kept. */
+#include "store/expert.h"
 #include "store/gradient.h"
 #include "store/home.h"
 #include "store/reduce.h"
@@ -111,6 +112,23 @@ hil_status hil_store_sum_acquire(hil_store *store, hil_param *param, int segment
     return status;
 }
 
+/* The window reserves the place of the sum as planned. */
+hil_status hil_store_sum_idle(hil_store *store, hil_param *param, int segment, int64_t tile,
+                              bool *done)
+{
+    hil_unit *unit = hil_unit_of(store, param, tile);
+    hil_use *use = &unit->use[0];
+    *done = hil_expert_may_idle(store, unit) && unit->uses == 1 && use->segment == segment &&
+            !hil_unit_is_matrix(unit); /* its momentum needs the memory of a gradient */
+    if (!*done) return HIL_OK;
+    if (!use->held) HIL_TRY(hil_window_use(store, hil_entity(store, unit, 0)));
+    use->idle = true;
+    ++use->pins;
+    hil_status status = use->held ? HIL_OK : hil_window_prefetch(store);
+    --use->pins;
+    return status;
+}
+
 void hil_store_sum_release(hil_store *store, hil_param *param, int segment, int64_t tile)
 {
     hil_unit *unit = hil_unit_of(store, param, tile);
@@ -182,8 +200,8 @@ typedef struct range {
     int64_t first, count;
 } range;
 
-/* Adds these elements of a sum to `rounding`, which rounds them and squares the results. A member's
-   padding counts as part of it, so the ranges have no gaps. */
+/* Adds these elements of a sum to `rounding`, which rounds them into `out` (NULL: nowhere) and
+   squares the results. A member's padding counts as part of it, so the ranges have no gaps. */
 static hil_status add_ranges(hil_store *store, hil_unit *unit, int i, char *out, range part,
                              hil_rounding *rounding)
 {
@@ -203,7 +221,7 @@ static hil_status add_ranges(hil_store *store, hil_unit *unit, int i, char *out,
             *s = (hil_rounding_range){.first = from - member->offset,
                                       .count = to - from,
                                       .sum = sum + (from - first),
-                                      .out = out + (size_t)(from - first) * size,
+                                      .out = out ? out + (size_t)(from - first) * size : NULL,
                                       .last = to == whole.offset + whole.count};
             if (unit->uses == 1) {
                 s->lanes = hil_squares_lanes(store, &worker) + HIL_SQUARES * block;
@@ -212,7 +230,8 @@ static hil_status add_ranges(hil_store *store, hil_unit *unit, int i, char *out,
         }
         block += hil_member_blocks(member);
     }
-    add_time(store, part.count * (int64_t)(4 + ((const void *)out == sum ? 0 : size)));
+    bool writes = out && (const void *)out != sum;
+    add_time(store, part.count * (int64_t)(4 + (writes ? size : 0)));
     return HIL_OK;
 }
 
@@ -256,13 +275,34 @@ void hil_sum_drop(hil_store *store, hil_unit *unit, int i)
     if (use->sum.data) hil_window_remove(store, hil_entity(store, unit, i));
     hil_movable_free(store->spilled, &use->sum);
     use->sum = (hil_movable){0};
-    use->summing = use->visited = false;
+    use->summing = use->idle = use->visited = false;
+}
+
+/* The sum becomes the gradient: [Note: kept sums]. */
+static void keep_sum(hil_store *store, hil_unit *unit, int i)
+{
+    hil_use *use = &unit->use[i];
+    hil_window_remove(store, hil_entity(store, unit, i));
+    hil_movable_discard_copy(store->spilled, &use->sum);
+    use->home.memory = use->sum.data;
+    use->kept = true;
+    use->sum.data = NULL;
+}
+
+void hil_gradient_free_kept(hil_store *store, hil_unit *unit)
+{
+    for (int i = 0; i < unit->uses; ++i) {
+        if (unit->use[i].kept)
+            hil_buffers_give_after(store->window, unit->use[i].home.memory, &unit->swept);
+        unit->use[i].kept = false;
+    }
 }
 
 static hil_status end_giving(hil_store *store, hil_unit *unit, int i)
 {
     hil_use *use = &unit->use[i];
     --use->pins;
+    if (use->home.sum) keep_sum(store, unit, i);
     hil_sum_drop(store, unit, i);
     use->given = true;
     return hil_window_prefetch(store);
@@ -284,15 +324,13 @@ static hil_status round_pinned(hil_store *store, int segment, hil_rounding *roun
     return HIL_OK;
 }
 
+/* Rounds a sum and starts its copy-out; one that stays on the device is left pinned for round_all.
+ */
 static hil_status give(hil_store *store, hil_unit *unit, int i, hil_rounding *rounding)
 {
     hil_use *use = &unit->use[i];
-    assert(!use->given && !use->pins);
-    if (!use->home.exists) HIL_TRY(hil_home_open_late(store, unit, &use->home));
     bool stays = use->home.tier == HIL_DEVICE;
-    /* A sum that is not in the window, or needs a copy-out buffer, may need the room of those that
-       are pinned. */
-    if (!use->sum.data || !stays) HIL_TRY(round_pinned(store, use->segment, rounding));
+    assert(!use->given && !use->pins);
     HIL_TRY(hil_window_use(store, hil_entity(store, unit, i)));
     HIL_TRY(hil_links_follow(store->links, &use->sum.ready, HIL_WAIT_GRADIENTS));
     HIL_TRY(hil_sum_fill(store, unit, i));
@@ -301,14 +339,47 @@ static hil_status give(hil_store *store, hil_unit *unit, int i, hil_rounding *ro
     use->left = (hil_fence){0};
     if (stays) HIL_TRY(hil_links_follow(store->links, &unit->swept, HIL_WAIT_UPDATE));
     ++use->pins;
+    if (use->home.sum && unit->uses > 1) return HIL_OK; /* squared when all are complete */
     if (stays)
-        return add_ranges(store, unit, i, use->home.memory, (range){0, unit->elements}, rounding);
+        return add_ranges(store, unit, i, use->home.sum ? NULL : use->home.memory,
+                          (range){0, unit->elements}, rounding);
     hil_status status = HIL_OK;
     for (int64_t c = 0; c * store->plan->chunk < unit->elements && status == HIL_OK;
          c += store->merge)
         status = give_chunk(store, unit, i, c, &before);
     hil_fence_join(&use->sum.ready, &use->left);
     return status == HIL_OK ? end_giving(store, unit, i) : status;
+}
+
+/* Takes and frees the memory that the copy-out of the unit's gradient would need, so that the
+   window evicts what it would evict then. */
+static hil_status pass_outgoing(hil_store *store, const hil_unit *unit)
+{
+    for (int64_t c = 0; c * store->plan->chunk < unit->elements; c += store->merge) {
+        size_t bytes = (size_t)hil_chunk_count(store, unit, c) * hil_dtype_size(unit->dtype);
+        void *out;
+        HIL_TRY(hil_window_take_outgoing(store, bytes, &out));
+        hil_window_give_outgoing(store, out, bytes, &(hil_fence){0});
+    }
+    return HIL_OK;
+}
+
+/* Gives a gradient of zeros, which is not written: the update knows it. */
+static hil_status give_none(hil_store *store, hil_unit *unit, hil_rounding *rounding)
+{
+    hil_use *use = &unit->use[0];
+    bool stays = use->home.tier == HIL_DEVICE;
+    if (!use->sum.data || !stays) HIL_TRY(round_pinned(store, use->segment, rounding));
+    HIL_TRY(hil_window_use(store, hil_entity(store, unit, 0)));
+    ++use->pins;
+    hil_status status = HIL_OK;
+    if (!stays && unit->dtype != HIL_F32) status = pass_outgoing(store, unit);
+    if (status != HIL_OK) return status;
+    for (int64_t b = 0; b < hil_unit_blocks(unit); ++b) unit->square[b] = 0;
+    unit->member[0].summed |= 1;
+    use->none = true;
+    if (!stays) store->skipped += (int64_t)use->home.bytes;
+    return end_giving(store, unit, 0);
 }
 
 /* A sum without additions: only records its use, so that the order stays the same. */
@@ -325,8 +396,29 @@ static hil_status give_use(hil_store *store, hil_unit *unit, int i, hil_rounding
 {
     const hil_use *use = &unit->use[i];
     if (!hil_store_alone(store)) return hil_reduce_give(store, unit, i);
-    if (use->summing) return give(store, unit, i, rounding);
-    return store->plan->by_segment ? skip(store, unit, i) : HIL_OK;
+    if (!use->summing && !use->idle) return store->plan->by_segment ? skip(store, unit, i) : HIL_OK;
+    if (!use->summing) return give_none(store, unit, rounding);
+    if (!use->home.exists) HIL_TRY(hil_home_open_late(store, unit, &unit->use[i].home));
+    /* A sum that is not in the window, or needs a copy-out buffer, may need the room of those that
+       are pinned. */
+    if (!use->sum.data || use->home.tier != HIL_DEVICE)
+        HIL_TRY(round_pinned(store, use->segment, rounding));
+    return give(store, unit, i, rounding);
+}
+
+hil_status hil_store_sum_complete(hil_store *store, hil_param *param, int segment, int64_t tile)
+{
+    hil_unit *unit = hil_unit_of(store, param, tile);
+    hil_rounding rounding = {0};
+    int i = 0;
+    while (i < unit->uses && unit->use[i].segment != segment) ++i;
+    if (!store->plan->by_tile || unit->members > 1 || i == unit->uses) return HIL_OK;
+    hil_use *use = &unit->use[i];
+    if (!hil_store_alone(store)) return hil_reduce_give(store, unit, i);
+    if (!use->home.exists) HIL_TRY(hil_home_open_late(store, unit, &use->home));
+    HIL_TRY(give(store, unit, i, &rounding));
+    HIL_TRY(round_all(store, &rounding));
+    return use->given ? HIL_OK : end_giving(store, unit, i);
 }
 
 hil_status hil_store_give_gradients(hil_store *store, int segment)
@@ -337,7 +429,8 @@ hil_status hil_store_give_gradients(hil_store *store, int segment)
     for (size_t k = 0; k < count; ++k) {
         hil_unit *unit = &store->unit[declared[k]];
         for (int i = 0; i < unit->uses; ++i)
-            if (unit->use[i].segment == segment) HIL_TRY(give_use(store, unit, i, &rounding));
+            if (unit->use[i].segment == segment && !unit->use[i].given)
+                HIL_TRY(give_use(store, unit, i, &rounding));
     }
     return round_pinned(store, segment, &rounding);
 }
@@ -346,10 +439,11 @@ void hil_store_step_end(hil_store *store)
 {
     for (size_t u = 0; u < store->units; ++u) {
         hil_unit *unit = &store->unit[u];
+        hil_gradient_free_kept(store, unit);
         for (int i = 0; i < unit->uses; ++i) {
             hil_use *use = &unit->use[i];
             hil_sum_drop(store, unit, i);
-            use->given = false;
+            use->given = use->none = false;
             use->pins = 0;
             use->held = false;
         }

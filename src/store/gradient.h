@@ -9,6 +9,9 @@
 hil_status hil_sum_fill(hil_store *store, hil_unit *unit, int use);
 /* Frees the sum of a use. */
 void hil_sum_drop(hil_store *store, hil_unit *unit, int use);
+/* Gives the memory of sums that are kept as gradients back to the window, once the unit is swept:
+   see [Note: kept sums]. */
+void hil_gradient_free_kept(hil_store *store, hil_unit *unit);
 /* A chunk of this rank's slice of a rounded gradient, to be copied from the device to its home. */
 typedef struct hil_gradient_chunk {
     const hil_unit *unit;

@@ -18,7 +18,8 @@ static size_t state_bytes(const hil_store *store, const hil_unit *unit, hil_unit
     case HIL_STATE1:
         return o->moments > 0 ? hil_codec_bytes(o->codec, unit->slice) : 0;
     default:
-        return o->moments > 1 ? hil_codec_bytes(o->codec, unit->slice) : 0;
+        return o->moments > 1 && !hil_unit_is_matrix(unit) ? hil_codec_bytes(o->codec, unit->slice)
+                                                           : 0;
     }
 }
 
@@ -76,12 +77,22 @@ static hil_status pin(hil_store *store, const hil_unit *unit, hil_unit_state sta
                       const hil_home *home)
 {
     bool device = store->plan->unit[unit - store->unit].device_updates;
-    if (state != HIL_WEIGHT && state != HIL_GRADIENT && !device) return HIL_OK;
-    return hil_tiers_pin(store->tiers, home->memory, hil_align_up(home->bytes));
+    bool first = state == HIL_WEIGHT || state == HIL_GRADIENT;
+    if (!first && !device) return HIL_OK;
+    return hil_tiers_pin(store->tiers, home->memory, hil_align_up(home->bytes),
+                         first ? HIL_PIN_FIRST : HIL_PIN_LATER);
 }
 
-static hil_status open_home(hil_store *store, const hil_unit *unit, hil_unit_state state,
-                            hil_tier tier, hil_home *home)
+/* See [Note: kept sums]. */
+static bool keeps_sum(const hil_store *store, const hil_unit *unit, hil_unit_state state,
+                      hil_tier tier)
+{
+    return state == HIL_GRADIENT && tier == HIL_DEVICE && store->plan->keeps_sums &&
+           store->discrete && hil_unit_on_device(unit) && !hil_unit_is_matrix(unit);
+}
+
+hil_status hil_home_open(hil_store *store, const hil_unit *unit, hil_unit_state state,
+                         hil_tier tier, hil_home *home)
 {
     static const char *const what[] = {"weights", "master weights", "first moments",
                                        "second moments", "gradients"};
@@ -92,6 +103,8 @@ static hil_status open_home(hil_store *store, const hil_unit *unit, hil_unit_sta
     home->exists = true;
     home->bytes = bytes;
     home->tier = tier;
+    home->sum = keeps_sum(store, unit, state, tier);
+    if (home->sum) return HIL_OK;
     if (home->tier != HIL_DISK) {
         HIL_TRY(
             hil_tiers_take(store->tiers, home->tier, bytes, what[state], (void **)&home->memory));
@@ -115,18 +128,18 @@ static hil_status open_planned(hil_store *store, const hil_unit *unit, hil_unit_
                                hil_home *home)
 {
     hil_tier tier = (hil_tier)store->plan->unit[unit - store->unit].tier[state];
-    return open_home(store, unit, state, tier, home);
+    return hil_home_open(store, unit, state, tier, home);
 }
 
 hil_status hil_home_open_late(hil_store *store, const hil_unit *unit, hil_home *gradient)
 {
     bool device = store->discrete && hil_unit_on_device(unit);
     hil_tier tier = device ? HIL_DEVICE : HIL_HOST;
-    HIL_TRY(open_home(store, unit, HIL_GRADIENT, tier, gradient));
+    HIL_TRY(hil_home_open(store, unit, HIL_GRADIENT, tier, gradient));
     return hil_tiers_pin_all(store->tiers);
 }
 
-static void close_home(hil_store *store, hil_home *home)
+void hil_home_close(hil_store *store, hil_home *home)
 {
     if (home->exists && home->tier == HIL_DISK && home->extent.at)
         hil_disk_give(store->tiers->disk, &home->extent, NULL);
@@ -151,10 +164,10 @@ void hil_homes_close(hil_store *store)
     for (size_t u = store->units; u-- > 0;) {
         hil_unit *unit = &store->unit[u];
         for (int i = unit->uses; i-- > 0;) {
-            close_home(store, &unit->use[i].home);
+            hil_home_close(store, &unit->use[i].home);
             unit->use[i].left = (hil_fence){0};
         }
-        for (int s = HIL_GRADIENT; s-- > 0;) close_home(store, &unit->home[s]);
+        for (int s = HIL_GRADIENT; s-- > 0;) hil_home_close(store, &unit->home[s]);
         unit->ready = unit->reading = unit->swept = (hil_fence){0};
         unit->pins = 0;
     }

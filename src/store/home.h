@@ -8,6 +8,11 @@
 bool hil_unit_on_device(const hil_unit *unit);
 /* Whether the device updates states that are kept on the host: [Note: device updates] in plan.h. */
 bool hil_unit_device_updates(const hil_store *store, const hil_unit *unit);
+/* Takes memory or disk pages for a state of a unit; the store owns them until it is closed. */
+hil_status hil_home_open(hil_store *store, const hil_unit *unit, hil_unit_state state,
+                         hil_tier tier, hil_home *home);
+/* Frees the pages of a home on disk. */
+void hil_home_close(hil_store *store, hil_home *home);
 /* Opens the home of a gradient whose use was declared after the store was opened. The sweep's slots
    have no room for it, so its tier is one from which it is updated in place. `gradient` is kept by
    the unit. */

@@ -31,6 +31,8 @@ struct hil_param {
     int64_t tile_rows;
     hil_dtype dtype;
     bool trainable;
+    bool matrix; /* see hil_param_is_matrix */
+    bool fp8;    /* see hil_param_fp8 */
     int numbers; /* see hil_param_set_numbers */
     hil_quant quant;
     int64_t writes; /* of its bytes, if it is quantized */
@@ -56,6 +58,7 @@ typedef struct hil_home {
     hil_tier tier;
     size_t bytes;
     char *memory;      /* device, host */
+    bool sum;          /* of a gradient: `memory` is its fp32 sum, see [Note: kept sums] */
     hil_extent extent; /* disk: one page per chunk */
 } hil_home;
 
@@ -67,10 +70,17 @@ typedef struct hil_use {
     bool held;       /* one of the pins is the current visit's */
     bool visited;    /* in this step, by a visit that may add to the sum */
     bool summing;    /* the sum has gradients of this step */
+    bool idle;       /* a gradient of zeros was added in this step, for which there is no sum */
+    bool none;       /* the gradient that was given is zero, and not at home */
+    size_t place;    /* in the window's list that has the sum */
     bool given;      /* the gradient of this step is at home, or in flight to it */
+    bool kept;       /* home.memory is a block of the window: see [Note: kept sums] */
     hil_home home;
     hil_fence left; /* over: the gradient is at home */
 } hil_use;
+
+/* Whether an expert has rows in the current group of micro-batches: see [Note: idle experts]. */
+typedef enum hil_demand { HIL_DEMAND_UNKNOWN, HIL_DEMAND_NONE, HIL_DEMAND_ROWS } hil_demand;
 
 typedef struct hil_unit {
     hil_dtype dtype;
@@ -83,13 +93,21 @@ typedef struct hil_unit {
     char *copy;                  /* the weight in the window; NULL: not in the window */
     int pins;                    /* > 0: the copy must not be evicted */
     bool held;                   /* one of the pins is the current visit's */
-    hil_fence ready;             /* over: the copy may be read */
+    bool hollow;                 /* the copy has its place in the window, but no bytes */
+    size_t place;                /* in the window's list that has the copy */
+    hil_fence ready;             /* over: the copy may be read; of a hollow one: written */
     hil_fence reading;           /* over: all transfers and saves that read the homes */
     hil_fence swept;             /* over: the last update is written to the homes */
+    hil_expert expert;
+    bool routed_twice; /* by two segments or routings */
+    hil_demand demand;
+    int64_t routed; /* by the router in this visit, by its number among all */
+    bool spent;     /* a backward visit has used the demand: the next forward begins a new group */
     int uses;
     hil_use use[HIL_USES];
-    unsigned sweeping; /* bit per use: given in the step whose sweep is running */
-    double *square;    /* squares of the gradient, per block; a part of store->squares */
+    unsigned sweeping;  /* bit per use: given in the step whose sweep is running */
+    bool sweeping_none; /* and that gradient is zero; of one use alone */
+    double *square;     /* squares of the gradient, per block; a part of store->squares */
 } hil_unit;
 
 /* The units that a segment may use. */
@@ -157,6 +175,9 @@ struct hil_store {
     hil_order *pass;         /* NULL between passes */
     hil_segment_visit visit; /* the current visit; its segment is HIL_NOWHERE between visits */
     int64_t misses;          /* see hil_store_misses */
+    int64_t tokens;          /* of a micro-batch */
+    int64_t visits;          /* so far */
+    int64_t skipped;         /* see hil_store_take_skipped */
     double *lanes;           /* HIL_SQUARES per block of the unit whose gradient is being squared */
     double *device_lanes;    /* the same, in device memory */
     double *squares;         /* of all units */
@@ -173,6 +194,12 @@ struct hil_store {
 static inline bool hil_unit_is_saved(const hil_store *store, const hil_unit *unit)
 {
     return unit->trainable || !store->adapted;
+}
+
+/* A matrix has units of its own. */
+static inline bool hil_unit_is_matrix(const hil_unit *unit)
+{
+    return hil_param_is_matrix(unit->member[0].param);
 }
 
 static inline bool hil_store_alone(const hil_store *store)
@@ -234,6 +261,11 @@ static inline int32_t hil_entity(const hil_store *store, const hil_unit *unit, i
     return (int32_t)((unit - store->unit) * HIL_ENTITIES + 1 + use);
 }
 #define HIL_OF_WEIGHT (-1)
+
+static inline int64_t hil_param_tiles(const hil_param *param)
+{
+    return param->stride ? (param->kept + param->stride - 1) / param->stride : 0;
+}
 
 static inline hil_unit *hil_unit_of(const hil_store *store, const hil_param *param, int64_t tile)
 {

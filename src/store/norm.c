@@ -62,8 +62,7 @@ static bool is_given(const hil_unit *unit)
 
 bool hil_param_is_given(const hil_store *store, const hil_param *param)
 {
-    int64_t tiles = param->stride ? (param->kept + param->stride - 1) / param->stride : 0;
-    for (int64_t t = 0; t < tiles; ++t) {
+    for (int64_t t = 0; t < hil_param_tiles(param); ++t) {
         const hil_unit *unit = hil_unit_of(store, param, t);
         for (int i = 0; i < unit->uses; ++i)
             if (unit->use[i].given && (unit->member[param->member].summed >> i & 1)) return true;

@@ -35,10 +35,11 @@ static hil_status index_known(hil_order *o, size_t entities)
     HIL_TRY(HIL_GROW(&o->cursor, &o->cursor_room, entities + 1));
     HIL_TRY(HIL_GROW(&o->next, &o->next_room, entities + 1));
     memset(o->begin, 0, (entities + 1) * sizeof *o->begin);
-    for (size_t i = 0; i < o->known.count; ++i) ++o->begin[o->known.use[i] + 1];
+    for (size_t i = 0; i < o->known.count; ++i) ++o->begin[hil_order_entity(o->known.use[i]) + 1];
     for (size_t e = 0; e < entities; ++e) o->begin[e + 1] += o->begin[e];
     memcpy(o->cursor, o->begin, entities * sizeof *o->cursor);
-    for (size_t i = 0; i < o->known.count; ++i) o->place[o->cursor[o->known.use[i]]++] = (int64_t)i;
+    for (size_t i = 0; i < o->known.count; ++i)
+        o->place[o->cursor[hil_order_entity(o->known.use[i])]++] = (int64_t)i;
     o->entities = entities;
     return HIL_OK;
 }
@@ -57,7 +58,7 @@ hil_status hil_order_begin(hil_order *o, size_t entities)
     if (o->entities != entities || !o->begin) HIL_TRY(index_known(o, entities));
     go_to(o, 0);
     o->mark = o->first_mark = o->renewal = 0;
-    o->detour = false;
+    o->detour = o->back = false;
     o->seen.count = o->seen.marks = o->seen.renewals = 0;
     return HIL_OK;
 }
@@ -68,6 +69,14 @@ bool hil_order_often(hil_order *o, int32_t entity, int64_t times, int64_t before
     hil_order_next(o, entity); /* moves the cursor */
     int64_t i = o->cursor[entity] + times - 1;
     return i < o->begin[entity + 1] && o->place[i] < before && o->place[i] < limit;
+}
+
+bool hil_order_forward(hil_order *o, int32_t entity, int64_t before)
+{
+    hil_order_next(o, entity); /* moves the cursor */
+    for (int64_t i = o->cursor[entity]; i < o->begin[entity + 1] && o->place[i] < before; ++i)
+        if (!(o->known.use[o->place[i]] & HIL_ORDER_BACK)) return true;
+    return false;
 }
 
 int64_t hil_order_first(const hil_order *o, int32_t entity)
@@ -83,7 +92,7 @@ static void move_to(hil_order *o, int64_t place)
 
 bool hil_order_expects(const hil_order *o, int32_t entity)
 {
-    return o->at < (int64_t)o->known.count && o->known.use[o->at] == entity;
+    return o->at < (int64_t)o->known.count && hil_order_entity(o->known.use[o->at]) == entity;
 }
 
 bool hil_order_expects_mark(const hil_order *o)
@@ -142,7 +151,7 @@ hil_status hil_order_renew(hil_order *o)
 hil_status hil_order_use(hil_order *o, int32_t entity)
 {
     HIL_TRY(HIL_GROW(&o->seen.use, &o->seen.room, o->seen.count + 1));
-    o->seen.use[o->seen.count++] = entity;
+    o->seen.use[o->seen.count++] = o->back ? entity | HIL_ORDER_BACK : entity;
     int64_t count = (int64_t)o->known.count;
     if (hil_order_expects(o, entity)) {
         move_to(o, o->at + 1);

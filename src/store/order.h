@@ -11,13 +11,19 @@
    stays. The next mark resynchronises the position in either case. So a detour only costs late
    fetches up to the next mark. After a pass with a detour, the order seen becomes the known one. */
 typedef struct hil_uses_list {
-    int32_t *use;
+    int32_t *use; /* entities; HIL_ORDER_BACK is set where a backward visit uses one */
     size_t count, room;
     int64_t *mark; /* positions in `use` */
     size_t marks, marks_room;
     int64_t *renewal; /* positions in `use`: see hil_store_pass_renew */
     size_t renewals, renewals_room;
 } hil_uses_list;
+
+#define HIL_ORDER_BACK (1 << 30)
+static inline int32_t hil_order_entity(int32_t use)
+{
+    return use & ~HIL_ORDER_BACK;
+}
 
 /* Zero it before the first begin. */
 typedef struct hil_order {
@@ -38,6 +44,7 @@ typedef struct hil_order {
     int64_t stuck_until; /* from this position on it may find something: see [Note: far uses] */
     int64_t repairs;     /* so far */
     bool detour;         /* in this pass */
+    bool back;           /* the uses that come are those of a backward visit; set by the visits */
 } hil_order;
 
 #define HIL_NEVER INT64_MAX
@@ -92,6 +99,8 @@ static inline int64_t hil_order_next(hil_order *o, int32_t entity)
 }
 /* Whether it is used at least `times` times before position `before` and the next renewal. */
 bool hil_order_often(hil_order *order, int32_t entity, int64_t times, int64_t before);
+/* Whether a forward visit will use it before position `before`. */
+bool hil_order_forward(hil_order *order, int32_t entity, int64_t before);
 /* The position of its first use in a pass, or HIL_NEVER. */
 int64_t hil_order_first(const hil_order *order, int32_t entity);
 

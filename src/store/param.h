@@ -37,12 +37,20 @@ void hil_param_freeze(hil_param *param);
    Unless set: 1 with weight decay, 0 without. */
 void hil_param_set_numbers(hil_param *param, int numbers);
 
+/* Whether it is updated as a whole and has one moment, by hil_store_options.matrix:
+   [Note: matrix scope] in sweep_matrix.c. */
+bool hil_param_is_matrix(const hil_param *param);
+
 /* Before hil_store_arrange: the weight of this matrix, which must not be trained, is kept quantized
    and expanded where it is used. */
 void hil_param_quantize(hil_param *param, hil_quant quant);
 /* Whether it is a matrix of a block, but no router and not of an adapter: what --base-dtype keeps
    in few bits. */
 bool hil_param_quantizes(const hil_param *param);
+
+/* Whether linear layers round this weight and their input to 8 bits: by hil_store_options.fp8 those
+   that --base-dtype could keep in few bits. [Note: FP8] in tensor/fp8.h. */
+bool hil_param_fp8(const hil_param *param);
 
 size_t hil_store_count(const hil_store *store);
 /* The parameter's number in the order of registration: hil_store_at(store, index). */
@@ -69,5 +77,16 @@ void hil_param_quant_tile(const hil_param *param, int64_t tile, hil_quant_tile *
    the order of the segments. So the order of execution does not change the sum. A frozen parameter
    has no gradient and may be declared for any number of segments. */
 hil_status hil_store_declare_use(hil_store *store, hil_param *param, int segment);
+
+/* What makes a matrix that of an expert: the routing of its segment that decides which tokens it
+   gets. */
+typedef struct hil_expert {
+    int segment;
+    int routing;             /* number within the segment, from 1 on; 0: no expert */
+    int64_t number, experts; /* which of how many */
+    int64_t chosen;          /* experts of each token */
+} hil_expert;
+/* hil_store_declare_use for a matrix of an expert. */
+hil_status hil_store_declare_expert(hil_store *store, hil_param *param, const hil_expert *expert);
 
 #endif

@@ -28,6 +28,26 @@ hil_status hil_store_pass_enter(hil_store *store, const hil_segment_visit *visit
    ending the pass end it too. */
 hil_status hil_store_pass_exit(hil_store *store);
 hil_status hil_store_pass_end(hil_store *store);
+/* [Note: idle experts] An expert is idle in a visit in which it has no tokens: its weight is not
+   read, and need not be fetched. The window still reserves its place at the planned time, so
+   everything else moves as planned; only the bytes stay where they are. Which experts are idle is
+   decided at fixed places, never by timing:
+   - When prefetch reaches a use in a backward visit, and all forward visits of the group have run,
+     experts that none of its micro-batches chose are left out.
+   - Prefetch for a forward visit runs ahead of the router and fetches all experts. But if the
+     tokens of a micro-batch have fewer choices than the layer has experts, prefetch leaves all of
+     them out, and hil_store_route fetches those that were chosen.
+   A use that finds a place without its bytes fetches them. So no more bytes are moved than planned.
+   Several ranks gather all experts: a gather needs every rank, and no rank has to wait until it
+   knows what the others chose. A GPU alone knows its routings: there all are fetched too. */
+/* Tokens of each micro-batch of the passes that follow. */
+void hil_store_set_tokens(hil_store *store, int64_t tokens);
+/* The router has run in this visit: expert e of the routing has rows [begin[e], begin[e + 1]), or
+   any number if `begin` is NULL. Has no effect in backward, which has the routing of forward. */
+hil_status hil_store_route(hil_store *store, int routing, const int32_t *begin);
+/* Bytes since the last call that the plan moves and the store did not, because experts were idle.
+ */
+uint64_t hil_store_take_skipped(hil_store *store);
 /* [Note: renewal] Every few micro-batches, between two groups, the window is emptied as at the
    beginning of a step, and prefetch does not cross that point. If a sum was spilled in this step,
    all sums are spilled, each always to the same address; also those that came back, because their
@@ -63,8 +83,8 @@ int64_t hil_store_misses(const hil_store *store);
 void hil_store_pass_drop(hil_store *store);
 
 /* Around each use of a weight, one tile of rows at a time. *data is borrowed until release, by what
-   is queued on a device's compute stream until then. Computing stalls until the weight's fetch and
-   its last update are over. */
+   is queued on a device's compute stream until then; NULL: an idle expert's. Computing stalls until
+   the weight's fetch and its last update are over. */
 hil_status hil_store_acquire(hil_store *store, hil_param *param, int64_t tile, const void **data);
 void hil_store_release(hil_store *store, hil_param *param, int64_t tile);
 /* Bytes of tiles of equal size that may be acquired at once: so small a part of the window that
@@ -77,6 +97,11 @@ size_t hil_store_hold(const hil_store *store);
 hil_status hil_store_sum_acquire(hil_store *store, hil_param *param, int segment, int64_t tile,
                                  float **sum, bool *add);
 void hil_store_sum_release(hil_store *store, hil_param *param, int segment, int64_t tile);
+/* Adds zeros: the gradient of an expert that has no tokens. Nothing is computed or moved for it; if
+   the step adds nothing else, the update takes zeros for the gradient. *done: false if the store
+   cannot do that here, and a sum must be acquired. */
+hil_status hil_store_sum_idle(hil_store *store, hil_param *param, int segment, int64_t tile,
+                              bool *done);
 /* Adds a gradient of a whole tile to that sum, in the order of the compute stream, which has read
    it then; the first one of a step becomes the sum. */
 hil_status hil_store_sum_add(hil_store *store, hil_param *param, int segment, int64_t tile,
@@ -85,5 +110,16 @@ hil_status hil_store_sum_add(hil_store *store, hil_param *param, int segment, in
    parameter's dtype and starts its copy-out to its home. A parameter that no rank added to in this
    step has no gradient. */
 hil_status hil_store_give_gradients(hil_store *store, int segment);
+/* [Note: by tile] With plan.by_tile the gradient of a tile is given, and reduced over the ranks, as
+   soon as it is complete, while the backward of its segment goes on. So the device holds the sums
+   of the tiles in use, not those of a segment. A sum is complete when the step's last micro-batch
+   has added to it; with several micro-batches all sums of the segment would still be needed until
+   then, so the plan chooses this only for one micro-batch in a step on each rank. What is added and
+   rounded, and in which order, stays the same, so the bits do; and so do the bytes that ranks
+   exchange.
+   To be called after the release, when nothing adds to this use of the tile any more in this step.
+   Does nothing unless the plan says so; tiles that share a unit with others wait for
+   hil_store_give_gradients. */
+hil_status hil_store_sum_complete(hil_store *store, hil_param *param, int segment, int64_t tile);
 
 #endif

@@ -25,6 +25,12 @@ typedef struct hil_unit_place {
                                             hil_plan.device_share */
 } hil_unit_place;
 
+/* [Note: kept sums] With micro-batches one at a time a GPU holds the fp32 sums of all gradients
+   until the last one. Where all states of a unit are kept on the GPU and the plan says
+   `keeps_sums`, its gradient is not rounded into memory of its own: the sum stays in the window
+   until the update has read it. The norm and the update round it to the compute dtype as they read
+   it: one rounding, the same bits. */
+
 /* Of each group's micro-batches, `keep` keep all that backward needs, `lean` all but what is cheap
    to recompute, and the rest only the segment's inputs: backward recomputes. They are the group's
    first ones, in this order; if their tapes are offloaded, they are spread over the group. Where
@@ -41,14 +47,18 @@ typedef struct hil_plan {
     size_t device_budget, host_budget;
     uint64_t disk_budget;
     bool prefetch;
-    bool saves;     /* checkpoints are written: needs a chunk of fp32 numbers on the host */
-    bool discrete;  /* the CPU cannot access the device's memory (a GPU), so states are staged */
-    bool connected; /* ranks exchange from device to device: see hil_store_opening.device_comm */
-    int ranks;      /* each keeps one slice of every state; 0 and 1: one rank */
-    int zero;       /* stage of ZeRO, 1 to 3: what the window holds at least */
+    bool saves;       /* checkpoints are written: needs a chunk of fp32 numbers on the host */
+    bool grows;       /* hil_store_promote may be called: slots of the sweep fit whole units */
+    bool unrehearsed; /* `spilled` is an upper bound: its memory is touched and pinned on use */
+    bool discrete;    /* the CPU cannot access the device's memory (a GPU), so states are staged */
+    bool connected;   /* ranks exchange from device to device: see hil_store_opening.device_comm */
+    int ranks;        /* each keeps one slice of every state; 0 and 1: one rank */
+    int zero;         /* stage of ZeRO, 1 to 3: what the window holds at least */
     /* Decided. */
     int64_t group;       /* micro-batches that a segment runs before the next one: 1 to all */
+    bool keeps_sums;     /* see [Note: kept sums] */
     bool by_segment;     /* a visit pins all that its segment may use: [Note: visits] in pass.h */
+    bool by_tile;        /* gradients leave one by one: [Note: by tile] in pass.h */
     size_t window;       /* device bytes for fetched weights and for sums of gradients */
     size_t work;         /* device bytes for tensors */
     size_t expanded;     /* of these, for quantized weights that stay expanded */

@@ -76,7 +76,8 @@ static hil_status gather_pieces(const hil_store *store, const char *slice, char 
     return HIL_OK;
 }
 
-hil_status hil_exchange_gather(const hil_store *store, const char *slice, char *whole, size_t bytes)
+/* Runs on the thread of the GATHER link, or queues on its stream. */
+static hil_status gather(const hil_store *store, const char *slice, char *whole, size_t bytes)
 {
     hil_device_comm *device_comm = store->opening.device_comm;
     if (!store->device)
@@ -86,6 +87,41 @@ hil_status hil_exchange_gather(const hil_store *store, const char *slice, char *
                                                                    slice, whole, bytes));
     hil_status status = gather_pieces(store, slice, whole, bytes);
     return wait_after(status, store, HIL_STREAM_GATHER, &store->exchange->gather);
+}
+
+static size_t slice_bytes(const hil_unit *unit)
+{
+    return (size_t)unit->slice * hil_dtype_size(unit->dtype);
+}
+
+/* `whole` is an address, because unit->copy may be NULL or another copy by then. */
+static hil_status gather_here(void *context, int64_t whole)
+{
+    const hil_unit *unit = context;
+    const hil_store *store = unit->member[0].param->store;
+    char *to = (char *)(intptr_t)whole;
+    return gather(store, to + (size_t)store->options.rank * slice_bytes(unit), to,
+                  slice_bytes(unit));
+}
+
+static hil_status gather_home(void *context, int64_t whole)
+{
+    const hil_unit *unit = context;
+    return gather(unit->member[0].param->store, unit->home[HIL_WEIGHT].memory,
+                  (char *)(intptr_t)whole, slice_bytes(unit));
+}
+
+hil_status hil_exchange_gather(hil_store *store, hil_unit *unit, char *whole, bool home,
+                               const hil_fence *after, hil_fence *fence)
+{
+    hil_job job = {.link = HIL_LINK_GATHER,
+                   .after = *after,
+                   .run = home ? gather_home : gather_here,
+                   .context = unit,
+                   .index = (intptr_t)whole,
+                   .bytes = (uint64_t)(store->options.ranks - 1) * slice_bytes(unit),
+                   .name = "gather"};
+    return hil_exchange_submit(store, &job, fence);
 }
 
 hil_status hil_exchange_all_to_all(const hil_store *store, const char *out, char *in, size_t bytes)
@@ -110,7 +146,7 @@ static hil_status open_lane(hil_store *store, lane *l, size_t bytes)
     HIL_TRY(
         hil_tiers_take(store->tiers, HIL_HOST, bytes, "what ranks exchange", (void **)&l->memory));
     store->resident[HIL_HOST] += bytes;
-    HIL_TRY(hil_tiers_pin(store->tiers, l->memory, bytes));
+    HIL_TRY(hil_tiers_pin(store->tiers, l->memory, bytes, HIL_PIN_FIRST));
     if (!store->device) return HIL_OK;
     return store->device->events->create(store->device, &l->moved);
 }

@@ -122,16 +122,15 @@ static hil_status reduce(void *context, int64_t index)
     return hil_exchange_wait(store, reduce_pieces(store, &store->reduce->reduction[index]));
 }
 
-/* Seconds in the rehearsal: rounding reads fp32 and writes the dtype; adding reads the dtype. */
-static double seconds_of(const hil_store *store, const hil_unit *unit, uint64_t bytes,
-                         int64_t count)
+/* Seconds in the rehearsal, without the network's: rounding reads fp32 and writes the dtype; adding
+   reads the dtype. */
+static double seconds_of(const hil_store *store, const hil_unit *unit, int64_t count)
 {
     const hil_speeds *speeds = store->opening.speeds;
     if (!speeds) return 0;
     double size = (double)hil_dtype_size(unit->dtype);
     double moved = (double)(count * store->options.ranks) * (4 + 2 * size);
-    double network = speeds->network > 0 ? (double)bytes / speeds->network : 0;
-    return network + moved / speeds->memory;
+    return moved / speeds->memory;
 }
 
 /* Submits the reduction of a chunk, and the copy-out of its result to its home. After `after` the
@@ -163,7 +162,7 @@ static hil_status give_chunk(hil_store *store, const reduction *given, const hil
                    .bytes = (uint64_t)(store->options.ranks - 1) * (uint64_t)count * size,
                    .name = "reduce"};
     hil_fence_join(&job.after, &room);
-    job.seconds = seconds_of(store, unit, job.bytes, count);
+    job.seconds = seconds_of(store, unit, count);
     hil_gradient_chunk leaving = {.unit = unit, .use = use, .data = r->result, .before = *before};
     hil_status status = hil_exchange_submit(store, &job, &leaving.made);
     hil_fence_join(reduced, &leaving.made);

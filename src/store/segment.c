@@ -1,6 +1,7 @@
 /* segment.c - which weights and sums a segment may use, and pinning all of them during a visit; see
    [Note: visits] in pass.h. */
 #include "base/alloc.h"
+#include "store/expert.h"
 #include "store/segment.h"
 #include "store/window.h"
 
@@ -149,7 +150,8 @@ static hil_status check_end(const hil_store *store)
     if (store->plan->by_segment || !needs_same_order(store) || !has_known_order(store))
         return HIL_OK;
     if (hil_order_expects_mark(order) || order->at >= (int64_t)order->known.count) return HIL_OK;
-    const hil_unit *unit = &store->unit[order->known.use[order->at] / HIL_ENTITIES];
+    const hil_unit *unit =
+        &store->unit[hil_order_entity(order->known.use[order->at]) / HIL_ENTITIES];
     return out_of_order(store, unit->member[0].param->name, "left out");
 }
 
@@ -181,6 +183,8 @@ hil_status hil_store_pass_enter(hil_store *store, const hil_segment_visit *visit
 {
     HIL_TRY(hil_segment_exit(store));
     store->visit = *visit;
+    store->pass->back = visit->direction == HIL_BACKWARD;
+    hil_experts_enter(store, visit);
     HIL_TRY(hil_store_pass_mark(store));
     if (!store->plan->by_segment) return HIL_OK;
     HIL_TRY(pin_all(store));

@@ -35,6 +35,7 @@ static char *place(const hil_store *store, const hil_sweep_chunk *r, hil_unit_st
                    const hil_home *home, staging *slot_used)
 {
     if (!home->exists) return NULL;
+    if (home->sum) return home->memory; /* of a unit that is processed as a whole */
     if (!is_staged(store, r, home))
         return home->memory + hil_chunk_bytes(store, r->unit, state, r->first);
     char *at = slot_used->memory ? slot_used->memory + slot_used->used : NULL;
@@ -88,9 +89,10 @@ static hil_job stage_job(const hil_store *store, hil_link link, const hil_sweep_
     hil_job job = {.link = link, .reversed = r->from_host, .name = "states"};
     const hil_unit *unit = r->unit;
     hil_places p = locate(store, r);
-    for (int s = 0; s < HIL_GRADIENT && (what & HIL_STAGE_STATES); ++s)
-        if (is_staged(store, r, &unit->home[s]))
+    for (int s = 0; s < HIL_GRADIENT; ++s)
+        if ((what >> s & 1) && is_staged(store, r, &unit->home[s]))
             add_part(store, &job, &unit->home[s], (hil_unit_state)s, r, p.state[s]);
+    if (unit->sweeping_none) what &= ~(unsigned)HIL_STAGE_GRADIENTS;
     for (int i = 0; i < unit->uses && (what & HIL_STAGE_GRADIENTS); ++i)
         if ((unit->sweeping >> i & 1) && is_staged(store, r, &unit->use[i].home))
             add_part(store, &job, &unit->use[i].home, HIL_GRADIENT, r, p.gradient[i]);
@@ -100,7 +102,7 @@ static hil_job stage_job(const hil_store *store, hil_link link, const hil_sweep_
 hil_sweep_work hil_sweep_chunk_work(hil_store *store, const hil_sweep_chunk *r)
 {
     int64_t base = hil_unit_begin(store, r->unit) + r->first;
-    return (hil_sweep_work){store, r->unit, locate(store, r), base, r->count};
+    return (hil_sweep_work){store, r->unit, locate(store, r), base, r->count, false};
 }
 
 /* The use of the lowest segment above `last`. */
@@ -114,11 +116,31 @@ static int following_use(const hil_unit *unit, int last)
     return best;
 }
 
+/* The gradient of an idle expert, in any dtype. */
+static const float zeros[HIL_SWEEP_TASK];
+
+int hil_unit_first_use(const hil_unit *unit)
+{
+    int i = following_use(unit, -1);
+    while (i >= 0 && !(unit->member[0].sweeping >> i & 1))
+        i = following_use(unit, unit->use[i].segment);
+    return i;
+}
+
+static hil_block_scope scope_of(const hil_sweep_work *job)
+{
+    if (job->momentum) return HIL_SCOPE_MOMENTUM;
+    return hil_unit_is_matrix(job->unit) ? HIL_SCOPE_MATRIX : HIL_SCOPE_ELEMENTS;
+}
+
 hil_block hil_sweep_work_block(const hil_sweep_work *job, const hil_member *member, int64_t from,
                                int64_t to)
 {
     const hil_unit *unit = job->unit;
-    hil_block b = {.count = to - from, .dtype = unit->dtype, .numbers = member->numbers};
+    hil_block b = {.count = to - from,
+                   .dtype = unit->dtype,
+                   .numbers = member->numbers,
+                   .scope = scope_of(job)};
     char *state[HIL_GRADIENT];
     for (int s = 0; s < HIL_GRADIENT; ++s) {
         size_t at = hil_chunk_bytes(job->store, unit, (hil_unit_state)s, from - job->base);
@@ -128,9 +150,14 @@ hil_block hil_sweep_work_block(const hil_sweep_work *job, const hil_member *memb
     b.rest = state[HIL_REST];
     b.moment[0] = state[HIL_STATE1];
     b.moment[1] = state[HIL_STATE2];
-    size_t at = (size_t)(from - job->base) * hil_dtype_size(unit->dtype);
-    for (int i = following_use(unit, -1); i >= 0; i = following_use(unit, unit->use[i].segment))
-        if (member->sweeping >> i & 1) b.gradient[b.gradients++] = job->places.gradient[i] + at;
+    for (int i = following_use(unit, -1); i >= 0; i = following_use(unit, unit->use[i].segment)) {
+        if (!(member->sweeping >> i & 1)) continue;
+        b.sums = unit->use[i].home.sum; /* the same for all */
+        size_t size = hil_dtype_size(b.sums ? HIL_F32 : unit->dtype);
+        b.gradient[b.gradients++] = job->places.gradient[i] + (size_t)(from - job->base) * size;
+    }
+    assert(!unit->sweeping_none || b.count <= HIL_SWEEP_TASK);
+    if (unit->sweeping_none) b.gradient[0] = zeros;
     return b;
 }
 
@@ -161,10 +188,10 @@ hil_status hil_sweep_chunk_fill(hil_store *store, hil_sweep_chunk *r, unsigned w
     return hil_sweep_submit(store, &read, ready);
 }
 
-hil_status hil_sweep_chunk_empty(hil_store *store, const hil_sweep_chunk *r, const hil_fence *after,
-                                 hil_fence *over)
+hil_status hil_sweep_chunk_empty(hil_store *store, const hil_sweep_chunk *r, unsigned what,
+                                 const hil_fence *after, hil_fence *over)
 {
-    hil_job write = stage_job(store, HIL_LINK_WRITE, r, HIL_STAGE_STATES);
+    hil_job write = stage_job(store, HIL_LINK_WRITE, r, what & HIL_STAGE_STATES);
     write.after = *after;
     return write.parts ? hil_sweep_submit(store, &write, over) : HIL_OK;
 }
@@ -189,7 +216,7 @@ static hil_status open_slot(hil_store *store, hil_slot *s, size_t bytes)
     HIL_TRY(
         hil_tiers_take(store->tiers, HIL_HOST, bytes, "staging of states", (void **)&s->memory));
     store->resident[HIL_HOST] += bytes;
-    HIL_TRY(hil_tiers_pin(store->tiers, s->memory, bytes));
+    HIL_TRY(hil_tiers_pin(store->tiers, s->memory, bytes, HIL_PIN_FIRST));
     if (!store->device) return HIL_OK;
     HIL_TRY(store->device->events->create(store->device, &s->used));
     return store->device->events->record(store->device, HIL_STREAM_COMPUTE, s->used);
@@ -216,6 +243,16 @@ static hil_status open_device_slots(hil_store *store)
     return HIL_OK;
 }
 
+size_t hil_unit_saved_staged(const hil_store *store, const hil_unit *unit)
+{
+    size_t bytes = 0;
+    int64_t count = hil_chunk_count(store, unit, 0);
+    for (int s = 0; s < HIL_GRADIENT && store->discrete; ++s)
+        if (unit->home[s].exists)
+            bytes += hil_align_up(hil_chunk_bytes(store, unit, (hil_unit_state)s, count));
+    return bytes;
+}
+
 hil_status hil_sweep_open(hil_store *store)
 {
     struct hil_sweep *s;
@@ -229,11 +266,14 @@ hil_status hil_sweep_open(hil_store *store)
         hil_sweep_chunk first = hil_sweep_chunk_of(store, &store->unit[u], 0);
         first.copy = hil_unit_stays(store, first.unit);
         size_t staged = hil_sweep_chunk_staged(store, &first);
+        size_t promoted = store->plan->grows ? hil_unit_saved_staged(store, first.unit) : 0;
+        if (staged < promoted) staged = promoted;
         if (staged > most) most = staged;
         chunks += 1 + (store->unit[u].slice + store->plan->chunk - 1) / store->plan->chunk;
     }
     HIL_TRY(HIL_ALLOC(chunks, &s->chunk));
     HIL_TRY(open_device_slots(store));
+    s->host_slot_bytes = most;
     if (!most) return HIL_OK;
     HIL_TRY(HIL_ALLOC(store->plan->slots, &s->host.slot));
     for (; s->host.slots < store->plan->slots; ++s->host.slots)

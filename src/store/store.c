@@ -1,4 +1,5 @@
 /* store.c - registration of parameters; opening and closing; passes. */
+#include "store/expert.h"
 #include "store/home.h"
 #include "store/rank_exchange.h"
 #include "store/reduce.h"
@@ -76,6 +77,11 @@ void hil_param_set_numbers(hil_param *param, int numbers)
     param->numbers = numbers;
 }
 
+bool hil_param_is_matrix(const hil_param *param)
+{
+    return param->matrix;
+}
+
 void hil_param_quantize(hil_param *param, hil_quant quant)
 {
     assert(!param->store->arranged && param->spec.shape.ndim == 2);
@@ -119,6 +125,7 @@ hil_status hil_store_open(hil_store *store, const hil_store_opening *opening)
     store->device = opening->tiers->rehearse ? NULL : opening->tiers->device;
     store->discrete = opening->plan->discrete || opening->tiers->device;
     store->turn = store->written = (hil_fence){0};
+    store->skipped = 0;
     store->last = (hil_written){0};
     store->merge = merged_chunks(store);
     assert(!opening->plan->connected || opening->tiers->rehearse || opening->device_comm);
@@ -132,7 +139,8 @@ hil_status hil_store_open(hil_store *store, const hil_store_opening *opening)
     HIL_TRY(hil_ring_create(&store->ring, store->tiers, store->plan->ring));
     HIL_TRY(hil_buffers_create(&store->window, store->tiers, store->plan->window));
     HIL_TRY(hil_offload_create(&store->spilled, store->tiers, store->window, store->ring,
-                               store->plan->spilled));
+                               store->plan->spilled,
+                               store->plan->unrehearsed ? HIL_PIN_ON_USE : HIL_PIN_FIRST));
     return hil_tiers_pin_all(store->tiers);
 }
 
@@ -215,7 +223,13 @@ hil_status hil_store_pass_begin(hil_store *store, hil_pass pass)
     store->spilling = false;
     store->pass = &store->order[pass];
     store->visit = (hil_segment_visit){.segment = HIL_NOWHERE};
+    hil_experts_begin(store);
     return hil_window_prefetch(store);
+}
+
+void hil_store_set_tokens(hil_store *store, int64_t tokens)
+{
+    store->tokens = tokens;
 }
 
 hil_status hil_store_pass_mark(hil_store *store)
@@ -305,6 +319,11 @@ bool hil_param_trainable(const hil_param *param)
 int64_t hil_param_writes(const hil_param *param)
 {
     return param->writes;
+}
+
+bool hil_param_fp8(const hil_param *param)
+{
+    return param->fp8;
 }
 
 hil_quant hil_param_quant(const hil_param *param)

@@ -6,18 +6,21 @@
 #include "base/pool.h"
 #include "comm/comm.h"
 #include "comm/device_comm.h"
+#include "ops/op.h"
 #include "store/param.h"
 #include "tier/ring.h"
 
 /* Options that decide the numbers. The plan does not change them. */
 typedef struct hil_store_options {
     hil_dtype compute;
-    bool training;    /* with optimizer state and gradients */
-    size_t tile_size; /* bytes of compute weights; larger matrices are cut by rows */
-    int moments;      /* 0 to HIL_MOMENTS per trainable element */
-    hil_codec codec;  /* of the moments */
-    hil_quant base;   /* how matrices of the blocks that are not trained are kept */
-    int rank, ranks;  /* see [Note: slices]; 0 ranks are 1 */
+    bool training;        /* with optimizer state and gradients */
+    size_t tile_size;     /* bytes of compute weights; larger matrices are cut by rows */
+    int moments;          /* 0 to HIL_MOMENTS per trainable element */
+    hil_codec codec;      /* of the moments */
+    const hil_op *matrix; /* what the update makes of each whole matrix of the blocks; NULL: none */
+    hil_quant base;       /* how matrices of the blocks that are not trained are kept */
+    bool fp8;             /* products of the blocks are in 8 bits: hil_param_fp8 */
+    int rank, ranks;      /* see [Note: slices]; 0 ranks are 1 */
 } hil_store_options;
 
 /* [Note: slices] Every unit is padded so that it divides into as many equal slices as there are
@@ -53,6 +56,11 @@ hil_status hil_store_open(hil_store *store, const hil_store_opening *opening);
 void hil_store_close(hil_store *store);
 /* Forgets the order of uses that earlier passes recorded. */
 void hil_store_forget(hil_store *store);
+/* Moves what is not on the device of a unit there, between passes and after the sweep; of one rank.
+   hil_store_promotion: the bytes that it takes of the device; 0: it cannot be moved, or is there.
+ */
+size_t hil_store_promotion(const hil_store *store, size_t unit);
+hil_status hil_store_promote(hil_store *store, size_t unit);
 /* The staging ring between disk and device, which the engine's tensors use too; the store owns it.
  */
 hil_ring *hil_store_ring(const hil_store *store);

@@ -6,6 +6,7 @@
    chunks are staged only to be saved. Device updates ([Note: device updates] in plan.h) are staged
    in slots on the device. */
 #include "base/alloc.h"
+#include "store/gradient.h"
 #include "store/home.h"
 #include "store/save.h"
 #include "store/sweep.h"
@@ -13,14 +14,12 @@
 
 #include <string.h>
 
-#define TASK 16384 /* elements of one task of the pool */
-
 static void update_task(void *context, int64_t i, int thread)
 {
     (void)thread;
     const hil_sweep_work *job = context;
-    int64_t first = job->base + i * TASK, last = job->base + job->count, from, to;
-    if (last > first + TASK) last = first + TASK;
+    int64_t first = job->base + i * HIL_SWEEP_TASK, last = job->base + job->count, from, to;
+    if (last > first + HIL_SWEEP_TASK) last = first + HIL_SWEEP_TASK;
     for (int m = 0; m < job->unit->members; ++m) {
         if (!hil_member_overlap(&job->unit->member[m], first, last, &from, &to)) continue;
         hil_block block = hil_sweep_work_block(job, &job->unit->member[m], from, to);
@@ -28,31 +27,74 @@ static void update_task(void *context, int64_t i, int thread)
     }
 }
 
+void hil_sweep_work_run(hil_sweep_work *work, hil_pool *pool)
+{
+    hil_pool_run(pool, update_task, work, (work->count + HIL_SWEEP_TASK - 1) / HIL_SWEEP_TASK);
+}
+
+/* Updates this chunk and those that are updated with it. */
 static hil_status update_chunk(void *context, int64_t index)
 {
     hil_store *store = context;
-    hil_sweep_work job = hil_sweep_chunk_work(store, &store->sweep->chunk[index]);
-    hil_pool_run(store->opening.update, update_task, &job, (job.count + TASK - 1) / TASK);
+    const hil_sweep_chunk *r = &store->sweep->chunk[index];
+    for (size_t i = 0; i < r->together; ++i) {
+        hil_sweep_work job = hil_sweep_chunk_work(store, &r[i]);
+        hil_sweep_work_run(&job, store->opening.update);
+    }
     return HIL_OK;
 }
 
-/* update_chunk, queued on the device's stream. */
+#define JOINT_ELEMENTS ((int64_t)1 << 26) /* of a joint update: some tenths of a millisecond */
+
+/* Blocks on their way to the device. */
+typedef struct queueing {
+    hil_store *store;
+    hil_stream stream;
+    int blocks;
+    hil_block block[HIL_UPDATE_BLOCKS];
+} queueing;
+
+static hil_status queue_blocks(queueing *q)
+{
+    hil_device *device = q->store->device;
+    int blocks = q->blocks;
+    q->blocks = 0;
+    return hil_device_math_of(device)->update(device, q->stream, q->store->sweep->rule, q->block,
+                                              blocks);
+}
+
+static hil_status queue_work(queueing *q, const hil_sweep_work *job)
+{
+    for (int m = 0; m < job->unit->members; ++m) {
+        int64_t from, to;
+        const hil_member *member = &job->unit->member[m];
+        if (!hil_member_overlap(member, job->base, job->base + job->count, &from, &to)) continue;
+        if (q->blocks == HIL_UPDATE_BLOCKS) HIL_TRY(queue_blocks(q));
+        q->block[q->blocks] = hil_sweep_work_block(job, member, from, to);
+        if (q->block[q->blocks].gradients) ++q->blocks;
+    }
+    return HIL_OK;
+}
+
+hil_status hil_sweep_work_queue(const hil_sweep_work *work, hil_stream stream)
+{
+    queueing q = {.store = work->store, .stream = stream};
+    HIL_TRY(queue_work(&q, work));
+    return queue_blocks(&q);
+}
+
+/* update_chunk of this chunk and of those that are updated with it, queued on the device's stream.
+ */
 static hil_status queue_update(void *context, int64_t index)
 {
     hil_store *store = context;
-    hil_device *device = store->device;
-    const struct hil_sweep *s = store->sweep;
-    hil_sweep_work job = hil_sweep_chunk_work(store, &s->chunk[index]);
-    hil_stream stream = s->chunk[index].from_host ? HIL_STREAM_READ : HIL_STREAM_UPDATE;
-    for (int m = 0; m < job.unit->members; ++m) {
-        int64_t from, to;
-        const hil_member *member = &job.unit->member[m];
-        if (!hil_member_overlap(member, job.base, job.base + job.count, &from, &to)) continue;
-        hil_block block = hil_sweep_work_block(&job, member, from, to);
-        if (block.gradients)
-            HIL_TRY(hil_device_math_of(device)->update(device, stream, s->rule, &block));
+    const hil_sweep_chunk *r = &store->sweep->chunk[index];
+    queueing q = {.store = store, .stream = r->from_host ? HIL_STREAM_READ : HIL_STREAM_UPDATE};
+    for (size_t i = 0; i < r->together; ++i) {
+        hil_sweep_work work = hil_sweep_chunk_work(store, &r[i]);
+        HIL_TRY(queue_work(&q, &work));
     }
-    return HIL_OK;
+    return queue_blocks(&q);
 }
 
 hil_status hil_sweep_submit(hil_store *store, hil_job *job, hil_fence *over)
@@ -62,25 +104,30 @@ hil_status hil_sweep_submit(hil_store *store, hil_job *job, hil_fence *over)
     return hil_links_submit(store->links, job, over);
 }
 
-/* Seconds of an update in the rehearsal. */
-static double seconds_of(const hil_store *store, const hil_sweep_chunk *r)
+double hil_sweep_seconds(const hil_store *store, int64_t count, bool here)
 {
     const hil_speeds *speeds = store->opening.speeds;
     if (!speeds) return 0;
-    bool device = r->here && speeds->update_device > 0;
-    return (double)r->count / (device ? speeds->update_device : speeds->update);
+    if (here && speeds->update_device > 0) return (double)count / speeds->update_device;
+    int64_t tasks = (count + HIL_SWEEP_TASK - 1) / HIL_SWEEP_TASK;
+    double stretch = hil_pool_stretch(tasks, (int)speeds->threads);
+    return speeds->pool_run + stretch * (double)count / speeds->update;
 }
 
-static hil_job update_of(hil_store *store, size_t index)
+/* The update of chunks from `index` on. */
+static hil_job update_of(hil_store *store, size_t index, size_t chunks)
 {
-    const hil_sweep_chunk *r = &store->sweep->chunk[index];
+    hil_sweep_chunk *r = &store->sweep->chunk[index];
     bool queues = r->here && store->device;
+    double seconds = 0;
+    r->together = chunks;
+    for (size_t i = 0; i < chunks; ++i) seconds += hil_sweep_seconds(store, r[i].count, r->here);
     return (hil_job){.link = HIL_LINK_UPDATE,
                      .run = queues ? queue_update : update_chunk,
                      .queues = queues,
                      .context = store,
                      .index = (int64_t)index,
-                     .seconds = seconds_of(store, r),
+                     .seconds = seconds,
                      .name = "update"};
 }
 
@@ -91,6 +138,43 @@ static hil_status save_job(hil_store *store, const hil_sweep_chunk *r, const hil
     hil_saved_chunk chunk = {.unit = r->unit, .base = at.base, .count = at.count};
     memcpy(chunk.state, at.places.state, sizeof chunk.state);
     return hil_save_chunk(store, &chunk, after, over);
+}
+
+/* [Note: joint updates] A mixture of experts has thousands of small units. Units next to each other
+   in the sweep's order that a GPU updates in its own memory are updated by one job: they wait
+   until there are enough of them, or the next one is updated elsewhere. */
+static hil_status update_waiting(hil_store *store)
+{
+    struct hil_sweep *s = store->sweep;
+    if (!s->waiting) return HIL_OK;
+    size_t first = s->chunks - s->waiting;
+    hil_fence over = {0};
+    hil_job update = update_of(store, first, s->waiting);
+    update.after = s->ready;
+    s->waiting = 0;
+    s->elements = 0;
+    s->ready = (hil_fence){0};
+    hil_status status = hil_sweep_submit(store, &update, &over);
+    for (size_t i = first; i < s->chunks; ++i) {
+        hil_fence_join(&s->chunk[i].unit->swept, &over);
+        hil_gradient_free_kept(store, s->chunk[i].unit);
+    }
+    hil_fence_join(&s->all, &over);
+    return status;
+}
+
+/* The whole unit waits for its update, with others. */
+static hil_status join_waiting(hil_store *store, hil_unit *unit)
+{
+    struct hil_sweep *s = store->sweep;
+    if (s->elements + unit->slice > JOINT_ELEMENTS) HIL_TRY(update_waiting(store));
+    s->chunk[s->chunks++] = (hil_sweep_chunk){.unit = unit, .count = unit->slice, .here = true};
+    ++s->waiting;
+    s->elements += unit->slice;
+    hil_fence_join(&s->ready, &unit->reading);
+    for (int i = 0; i < unit->uses; ++i)
+        if (unit->sweeping >> i & 1) hil_fence_join(&s->ready, &unit->use[i].left);
+    return HIL_OK;
 }
 
 /* Submits the read, update, write and save of one chunk. A chunk without a gradient is only saved.
@@ -105,8 +189,9 @@ static hil_status sweep_chunk(hil_store *store, const hil_sweep_chunk *chunk, hi
     hil_status status = HIL_OK;
     hil_fence ready = {0}, over = {0}, copied = {0};
     *r = *chunk;
-    hil_job update = update_of(store, index); /* a job, or for device updates part of the read */
+    hil_job update = update_of(store, index, 1); /* a job, or for device updates part of the read */
     unsigned what = HIL_STAGE_STATES | (r->copy ? 0 : HIL_STAGE_GRADIENTS);
+    if (hil_unit_is_matrix(unit) && !s->saving) what &= ~(1u << HIL_STATE1); /* was updated */
     if (updates) ready = unit->reading;
     if (r->copy) ready = unit->swept;
     for (int i = 0; i < unit->uses && updates; ++i)
@@ -117,7 +202,7 @@ static hil_status sweep_chunk(hil_store *store, const hil_sweep_chunk *chunk, hi
     hil_fence_join(&ready, &over);
     if (r->copy) hil_fence_join(saved, &ready);
     if (saves) HIL_TRY_DONE(save_job(store, r, &ready, &copied));
-    if (r->slot && updates) HIL_TRY_DONE(hil_sweep_chunk_empty(store, r, &ready, &over));
+    if (r->slot && updates) HIL_TRY_DONE(hil_sweep_chunk_empty(store, r, what, &ready, &over));
     if (r->from_host && s->saving) { /* saved from the host, after the write-back */
         hil_sweep_chunk home = {.unit = unit, .first = r->first, .count = r->count};
         HIL_TRY_DONE(save_job(store, &home, &over, &copied));
@@ -137,6 +222,7 @@ void hil_unit_note_given(hil_unit *unit)
     unit->sweeping = 0;
     for (int i = 0; i < unit->uses; ++i)
         if (unit->use[i].given) unit->sweeping |= 1u << i;
+    unit->sweeping_none = unit->uses == 1 && unit->use[0].none;
     for (int m = 0; m < unit->members; ++m) {
         hil_member *member = &unit->member[m];
         member->sweeping = member->summed;
@@ -161,9 +247,9 @@ static hil_status sweep_unit(hil_store *store, hil_unit *unit)
     hil_status status = HIL_OK;
     bool here = hil_unit_stays(store, unit), from_host = may_update_on_device(store, unit);
     if (unit->sweeping) hil_window_forget(store, unit);
-    hil_sweep_chunk whole = {.unit = unit, .count = unit->slice, .here = true};
-    if (here && unit->sweeping) status = sweep_chunk(store, &whole, &saved);
     bool chunks = !here || store->sweep->saving;
+    if (here && unit->sweeping) status = join_waiting(store, unit);
+    if (chunks && status == HIL_OK) status = update_waiting(store);
     for (int64_t c = 0; chunks && c * store->plan->chunk < unit->slice && status == HIL_OK;
          c += store->merge) {
         hil_sweep_chunk chunk = hil_sweep_chunk_of(store, unit, c);
@@ -185,7 +271,8 @@ static void sort_units(hil_store *store)
     size_t count = 0;
     memset(s->listed, 0, store->units * sizeof *s->listed);
     for (size_t i = 0; i < known->count + store->units; ++i) {
-        size_t u = i < known->count ? (size_t)(known->use[i] / HIL_ENTITIES) : i - known->count;
+        size_t u = i - known->count;
+        if (i < known->count) u = (size_t)(hil_order_entity(known->use[i]) / HIL_ENTITIES);
         if (s->listed[u]) continue;
         s->listed[u] = true;
         s->order[count++] = &store->unit[u];
@@ -197,7 +284,9 @@ static hil_status begin_sweep(hil_store *store)
     struct hil_sweep *s = store->sweep;
     HIL_TRY(hil_links_wait(store->links, &s->all, HIL_WAIT_UPDATE));
     HIL_TRY(hil_save_begin(store, &s->saving));
-    s->chunks = 0;
+    s->chunks = s->waiting = 0;
+    s->elements = 0;
+    s->ready = (hil_fence){0};
     sort_units(store);
     return hil_links_mark(store->links, &s->marked);
 }
@@ -210,12 +299,13 @@ hil_status hil_store_update(hil_store *store, hil_update_fn *update, const void 
     HIL_TRY(HIL_GROW(&s->rule, &s->rule_room, rule_bytes));
     s->update = update;
     memcpy(s->rule, rule, rule_bytes);
+    HIL_TRY(hil_sweep_matrices(store));
     for (size_t u = 0; u < store->units; ++u) {
         hil_unit_note_given(s->order[u]);
         bool saves = s->saving && hil_unit_is_saved(store, s->order[u]);
         if (saves || s->order[u]->sweeping) HIL_TRY(sweep_unit(store, s->order[u]));
     }
-    return HIL_OK;
+    return update_waiting(store);
 }
 
 hil_status hil_store_save(hil_store *store)

@@ -88,6 +88,32 @@ static void choose_quant(const hil_store *store, hil_param *p)
     if (!o->training || !p->trainable) p->quant = o->base;
 }
 
+/* A matrix of a block that is trained: those with more dimensions are not matrices in files. */
+static void choose_scope(const hil_store *store, hil_param *p)
+{
+    const hil_store_options *o = &store->options;
+    p->matrix = o->matrix && o->training && p->trainable && p->spec.filed.ndim <= 2 &&
+                hil_param_quantizes(p);
+}
+
+/* Products in 8 bits read weights in bf16, and there must be some. */
+static hil_status check_fp8(const hil_store *store)
+{
+    bool any = false;
+    for (size_t i = 0; i < store->count && store->options.fp8; ++i) {
+        const hil_param *p = store->params[i];
+        any = any || p->fp8;
+        if (p->quant)
+            return hil_fail(HIL_ERR_USAGE,
+                            "--dtype fp8: %s is kept in %s, and products in fp8 need weights in "
+                            "bf16: use --dtype bf16, or a base that is not quantized",
+                            p->name, hil_quant_name(p->quant));
+    }
+    if (any || !store->options.fp8) return HIL_OK;
+    return hil_fail(HIL_ERR_USAGE, "--dtype fp8: the model has no matrix in its blocks (layers "
+                                   "whose names have a number); use --dtype bf16");
+}
+
 /* How many numbers its units keep. */
 static void measure(hil_param *p)
 {
@@ -105,10 +131,15 @@ static void measure(hil_param *p)
 
 hil_status hil_units_arrange(hil_store *store)
 {
-    bool quantized = false;
+    bool quantized = false, matrices = false;
+    if (store->options.matrix && store->options.compute == HIL_F16)
+        return hil_fail(HIL_ERR_USAGE,
+                        "--optimizer muon needs the range of bf16 or fp32: use --dtype bf16");
     for (size_t i = 0; i < store->count; ++i) {
         hil_param *p = store->params[i];
         choose_quant(store, p);
+        choose_scope(store, p);
+        p->fp8 = store->options.fp8 && hil_param_quantizes(p);
         if (p->quant && p->trainable && store->options.training)
             return hil_fail(HIL_ERR_USAGE,
                             "%s is kept in %s and cannot be trained: train an adapter (--adapter "
@@ -118,13 +149,19 @@ hil_status hil_units_arrange(hil_store *store)
         p->tile_rows = tile_rows(p, store->options.tile_size);
         measure(p);
         quantized = quantized || p->quant;
+        matrices = matrices || p->matrix;
         HIL_TRY(p->spec.shape.ndim == 1 ? join_vector(store, p) : cut_matrix(store, p));
     }
+    HIL_TRY(check_fp8(store));
     if (store->options.base && !quantized)
         return hil_fail(HIL_ERR_USAGE,
                         "--base-dtype %s: the model has no matrix in its blocks that is not "
                         "trained; it is for adapters (--adapter lora), eval and generate",
                         hil_quant_name(store->options.base));
+    if (store->options.matrix && store->options.training && !matrices)
+        return hil_fail(HIL_ERR_USAGE,
+                        "--optimizer muon: no matrix of the blocks is trained (an adapter's and "
+                        "routers are not for muon): use --optimizer adamw");
     for (size_t u = 0; u < store->units; ++u) {
         hil_unit *unit = &store->unit[u];
         unit->slice = hil_pad((unit->elements + store->options.ranks - 1) / store->options.ranks);

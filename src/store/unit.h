@@ -18,6 +18,8 @@ int64_t hil_unit_slice(const hil_store *store, size_t unit);
 int hil_unit_uses(const hil_store *store, size_t unit);
 /* How its weight is kept. */
 hil_quant hil_unit_quant(const hil_store *store, size_t unit);
+/* Bytes of the window that the update of a whole matrix needs; 0: no matrix is updated so. */
+size_t hil_store_matrix_bytes(const hil_store *store);
 /* Device bytes for sums of squares, if plan.discrete. */
 size_t hil_store_lanes(const hil_store *store);
 /* How many units a segment may use; *units: their numbers, ascending, borrowed from the store. */

@@ -2,6 +2,7 @@
    first what is used furthest in the future. No decision depends on timing. */
 #include "base/alloc.h"
 #include "base/text.h"
+#include "store/expert.h"
 #include "store/fetch.h"
 #include "store/segment.h"
 #include "store/window.h"
@@ -69,14 +70,27 @@ static hil_status list_reserve(hil_entities *list)
     return HIL_GROW(&list->entity, &list->room, list->count + 1);
 }
 
+static size_t *place_of(const hil_store *store, int32_t entity)
+{
+    hil_use *use = use_at(store, entity);
+    return use ? &use->place : &unit_at(store, entity)->place;
+}
+
+/* There is room for it. */
+static void list_add(const hil_store *store, hil_entities *list, int32_t entity)
+{
+    *place_of(store, entity) = list->count;
+    list->entity[list->count++] = entity;
+}
+
 void hil_window_remove(hil_store *store, int32_t entity)
 {
     hil_entities *list = list_of(store, entity);
-    for (size_t i = 0; i < list->count; ++i)
-        if (list->entity[i] == entity) {
-            list->entity[i] = list->entity[--list->count];
-            return;
-        }
+    size_t place = *place_of(store, entity);
+    if (place >= list->count || list->entity[place] != entity) return;
+    int32_t last = list->entity[--list->count];
+    list->entity[place] = last;
+    *place_of(store, last) = place;
 }
 
 hil_status hil_window_start_summing(hil_store *store, int32_t sum)
@@ -84,7 +98,7 @@ hil_status hil_window_start_summing(hil_store *store, int32_t sum)
     HIL_TRY(list_reserve(&store->summing));
     hil_window_remove(store, sum);
     use_at(store, sum)->summing = true;
-    store->summing.entity[store->summing.count++] = sum;
+    list_add(store, &store->summing, sum);
     return HIL_OK;
 }
 
@@ -103,7 +117,7 @@ static hil_status spill(hil_store *store, hil_use *use)
    different paths, because `summing` depends on the path: the answer is the same on all ranks. */
 static bool is_summed(const hil_store *store, const hil_use *use)
 {
-    return use && (store->plan->by_segment ? use->visited : use->summing);
+    return use && (store->plan->by_segment ? use->visited : use->summing || use->idle);
 }
 
 static hil_status evict(hil_store *store, int32_t entity)
@@ -112,8 +126,7 @@ static hil_status evict(hil_store *store, int32_t entity)
     hil_use *use = use_at(store, entity);
     if (is_summed(store, use)) store->spilling = true;
     if (!use) {
-        hil_buffers_give_after(store->window, unit->copy, &unit->ready);
-        unit->copy = NULL;
+        hil_weight_free(store, unit);
     } else if (use->summing) {
         HIL_TRY(spill(store, use));
     } else {
@@ -158,8 +171,7 @@ void hil_window_forget(hil_store *store, hil_unit *unit)
 {
     if (!unit->copy) return;
     hil_window_remove(store, hil_entity(store, unit, HIL_OF_WEIGHT));
-    hil_buffers_give_after(store->window, unit->copy, &unit->ready);
-    unit->copy = NULL;
+    hil_weight_free(store, unit);
 }
 
 /* Whether the entity is a sum that was prefetched for a later visit: evicting it copies nothing.
@@ -331,16 +343,23 @@ hil_status hil_window_room(hil_store *store, size_t bytes)
                     hil_text_bytes(need, bytes), hil_text_bytes(have, store->plan->window));
 }
 
+/* Fills a hollow copy of a weight. */
+static hil_status fill(hil_store *store, int32_t entity)
+{
+    hil_unit *unit = unit_at(store, entity);
+    return unit->hollow && !use_at(store, entity) ? hil_weight_fill(store, unit) : HIL_OK;
+}
+
 /* Starts the fetch into room that was made before. A new sum only gets memory, with undefined
-   contents. */
-static hil_status start(hil_store *store, int32_t entity)
+   contents, and a weight that is not `read` too. */
+static hil_status start(hil_store *store, int32_t entity, bool read)
 {
     hil_use *use = use_at(store, entity);
     hil_entities *list = list_of(store, entity);
     HIL_TRY(list_reserve(list));
     if (store->pass) store->pass->stuck = HIL_NEVER;
     if (!use) {
-        HIL_TRY(hil_weight_fetch(store, unit_at(store, entity)));
+        HIL_TRY(hil_weight_reserve(store, unit_at(store, entity)));
     } else if (use->summing) {
         HIL_TRY(hil_movable_prefetch(store->spilled, &use->sum));
     } else {
@@ -348,17 +367,18 @@ static hil_status start(hil_store *store, int32_t entity)
         HIL_TRY(
             hil_buffers_take_after(store->window, use->sum.bytes, &use->sum.data, &use->sum.ready));
     }
-    list->entity[list->count++] = entity;
-    return HIL_OK;
+    list_add(store, list, entity);
+    return read ? fill(store, entity) : HIL_OK;
 }
 
 hil_status hil_window_bring(hil_store *store, int32_t entity)
 {
-    if (hil_window_has(store, entity)) return HIL_OK;
+    bool read = hil_expert_wanted(store, unit_at(store, entity));
+    if (hil_window_has(store, entity)) return read ? fill(store, entity) : HIL_OK;
     HIL_TRY(hil_window_room(store, bytes_of(store, entity)));
     const hil_use *use = use_at(store, entity);
-    if (!use || use->summing) ++store->misses; /* a new sum is not fetched */
-    return start(store, entity);
+    if (use ? use->summing : read) ++store->misses; /* a new sum is not fetched */
+    return start(store, entity, read);
 }
 
 /* A prefetch may evict entities used after this position. A prefetch of a new sum copies nothing,
@@ -373,12 +393,15 @@ hil_status hil_window_prefetch(hil_store *store)
     hil_order *order = store->pass;
     if (!order || !store->plan->prefetch) return HIL_OK;
     for (; order->ahead < hil_order_limit(order); ++order->ahead) {
-        int32_t entity = order->known.use[order->ahead];
-        if (hil_window_has(store, entity)) continue;
-        bool made;
+        int32_t entity = hil_order_entity(order->known.use[order->ahead]);
+        bool made, read = hil_expert_expected(store, unit_at(store, entity), order->ahead);
+        if (hil_window_has(store, entity)) {
+            if (read) HIL_TRY(fill(store, entity));
+            continue;
+        }
         HIL_TRY(make_room(store, bytes_of(store, entity), horizon_of(store, entity), &made));
         if (!made) return HIL_OK;
-        HIL_TRY(start(store, entity));
+        HIL_TRY(start(store, entity, read));
     }
     return HIL_OK;
 }
@@ -403,13 +426,13 @@ hil_status hil_store_acquire(hil_store *store, hil_param *param, int64_t tile, c
     hil_status status = hil_links_follow(store->links, &unit->swept, HIL_WAIT_UPDATE);
     const char *memory = unit->home[HIL_WEIGHT].memory;
     if (!hil_weight_resident(store, unit)) {
-        memory = unit->copy;
+        memory = unit->hollow ? NULL : unit->copy;
         if (status == HIL_OK)
             status = hil_links_follow(store->links, &unit->ready, HIL_WAIT_WEIGHTS);
     }
     if (status == HIL_OK && !unit->held) status = hil_window_prefetch(store);
     if (status != HIL_OK) --unit->pins;
-    *data = memory + at;
+    *data = memory ? memory + at : NULL;
     return status;
 }
 

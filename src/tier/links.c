@@ -194,13 +194,15 @@ static hil_status follow(hil_links *links, const hil_fence *fence, hil_wait_reas
     return status;
 }
 
+const char *const hil_links_wait_name[HIL_WAITS] = {"weights", "update", "activations", "gradients",
+                                                    "memory"};
+
 void hil_links_account_wait(hil_links *links, hil_wait_reason reason, double seconds, double end)
 {
-    static const char *const name[HIL_WAITS] = {"weights", "update", "activations", "gradients",
-                                                "memory"};
     links->account.wait[reason] += seconds;
     if (links->timeline && seconds > 0)
-        hil_timeline_add(links->timeline, HIL_TRACK_WAIT, name[reason], end - seconds, end, 0);
+        hil_timeline_add(links->timeline, HIL_TRACK_WAIT, hil_links_wait_name[reason],
+                         end - seconds, end, 0);
 }
 
 hil_status hil_links_wait(hil_links *links, const hil_fence *fence, hil_wait_reason reason)
@@ -241,6 +243,22 @@ void hil_links_set_failed(hil_links *links, void (*failed)(void *context, hil_st
     lock(links);
     links->failed = failed;
     links->failed_context = context;
+    unlock(links);
+}
+
+void hil_links_set_ready(hil_links *links, hil_memory_ready *ready, void *context)
+{
+    lock(links);
+    links->ready = ready;
+    links->ready_context = context;
+    unlock(links);
+}
+
+void hil_links_extend(hil_links *links, const char *device_base, size_t bytes)
+{
+    lock(links);
+    links->more_base = device_base;
+    links->more_bytes = bytes;
     unlock(links);
 }
 

@@ -83,6 +83,8 @@ typedef enum hil_wait_reason {
     HIL_WAIT_MEMORY,      /* memory whose copy-out is in flight */
     HIL_WAITS
 } hil_wait_reason;
+/* In files: of a reason's seconds. */
+extern const char *const hil_links_wait_name[HIL_WAITS];
 
 /* Compute issued from now on starts after the fence: on the CPU the caller blocks, on a device only
    the compute stream does. Returns the first failure of any job since create. After a failure,
@@ -96,6 +98,12 @@ hil_status hil_links_drain(hil_links *links);
    which has its message: so other ranks hear of it before the caller waits. */
 void hil_links_set_failed(hil_links *links, void (*failed)(void *context, hil_status status),
                           void *context);
+/* Says that this is memory of the device too. Before the first job that copies from or to it. */
+void hil_links_extend(hil_links *links, const char *device_base, size_t bytes);
+/* From now on jobs that copy between host and device call `ready` first, on their link's thread,
+   for the memory at both ends: it waits until that is pinned. Before the first such job. */
+typedef hil_status hil_memory_ready(void *context, const void *memory, size_t bytes);
+void hil_links_set_ready(hil_links *links, hil_memory_ready *ready, void *context);
 /* Whether hil_links_wait would return at once (by the clock in a rehearsal). Depends on timing: use
    it for nothing that a rehearsal must predict. */
 bool hil_links_over(hil_links *links, const hil_fence *fence);

@@ -47,6 +47,8 @@ struct hil_links {
     hil_device *device; /* NULL: the CPU, or a rehearsal */
     const char *device_base;
     size_t device_bytes;
+    const char *more_base; /* see hil_links_extend */
+    size_t more_bytes;
     hil_speeds speeds;
     pthread_mutex_t lock; /* guards everything below */
     hil_queue queue[HIL_LINKS];
@@ -55,6 +57,8 @@ struct hil_links {
     hil_status status; /* the first failure */
     void (*failed)(void *context, hil_status status);
     void *failed_context;
+    hil_memory_ready *ready; /* NULL: all memory is pinned */
+    void *ready_context;
     char message[1024];
 };
 

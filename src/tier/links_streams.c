@@ -33,7 +33,8 @@ hil_stream hil_link_stream(hil_link link)
 static bool in_arena(const hil_links *links, const void *memory)
 {
     uintptr_t offset = (uintptr_t)memory - (uintptr_t)links->device_base;
-    return offset < links->device_bytes;
+    uintptr_t more = (uintptr_t)memory - (uintptr_t)links->more_base;
+    return offset < links->device_bytes || more < links->more_bytes;
 }
 
 bool hil_part_streams(const hil_links *links, const hil_part *part)
@@ -109,11 +110,16 @@ static hil_status follow_all(const hil_links *links, hil_stream stream,
 
 static hil_status queue_parts(const hil_link_runner *c, const hil_job *job)
 {
-    hil_device *device = c->links->device;
+    const hil_links *links = c->links;
+    hil_device *device = links->device;
     for (int i = 0; i < job->parts; ++i) {
         const hil_part *part = &job->part[i];
-        if (hil_part_streams(c->links, part))
-            HIL_TRY(device->queue->copy(device, c->stream, part->to, part->from, part->bytes));
+        if (!hil_part_streams(links, part)) continue;
+        if (links->ready) {
+            HIL_TRY(links->ready(links->ready_context, part->from, part->bytes));
+            HIL_TRY(links->ready(links->ready_context, part->to, part->bytes));
+        }
+        HIL_TRY(device->queue->copy(device, c->stream, part->to, part->from, part->bytes));
     }
     return job->run && job->queues ? job->run(job->context, job->index) : HIL_OK;
 }

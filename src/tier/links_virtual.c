@@ -5,7 +5,9 @@
    to event, and each link works on its oldest job once that job's fence is complete. Links that use
    the disk share its bandwidth: equally within one direction; when both directions are busy, each
    gets half of the mixed speed. Copies to a GPU share the bus in each direction, which is faster
-   while nothing moves in the other one. */
+   while nothing moves in the other one. Gathers and reductions share the network, which both use in
+   both directions; each begins with a fixed overhead. Where the CPU computes, updates take time
+   from it. */
 #include "tier/links_engine.h"
 
 #include <math.h>
@@ -14,6 +16,7 @@ typedef struct running {
     double start;
     double read, write, seconds; /* remaining: bytes, bytes, time that shares no bandwidth */
     double in, out;              /* remaining bytes over the bus */
+    double net;                  /* remaining bytes over the network, after `seconds` */
 } running;
 
 typedef struct machine {
@@ -50,6 +53,10 @@ static running begin(const hil_links *links, const hil_job *job, double clock)
     else
         r.seconds = divide(copied, copy);
     r.seconds += job->seconds;
+    if (speeds->network > 0 && (job->link == HIL_LINK_GATHER || job->link == HIL_LINK_REDUCE)) {
+        r.net = (double)job->bytes;
+        r.seconds += speeds->network_call;
+    }
     if (!(speeds->disk_read > 0)) r.read = 0;
     if (!(speeds->disk_write > 0)) r.write = 0;
     return r;
@@ -63,7 +70,7 @@ static bool ready(const hil_links *links, const hil_queue *queue)
 
 static bool is_busy(const running *r)
 {
-    return r->read > 0 || r->write > 0 || r->seconds > 0 || r->in > 0 || r->out > 0;
+    return r->read > 0 || r->write > 0 || r->seconds > 0 || r->in > 0 || r->out > 0 || r->net > 0;
 }
 
 /* Starts what can start and retires what is done, until nothing changes. */
@@ -92,28 +99,35 @@ static void run_ready(hil_links *links)
     }
 }
 
-/* Bytes per second of each link that reads, writes, or copies in or out. */
+static bool is_exchanging(const running *r)
+{
+    return r->net > 0 && !(r->seconds > 0);
+}
+
+/* Bytes per second of each link that reads, writes, copies in or out, or exchanges with ranks. */
 typedef struct rates {
-    double read, write, in, out;
+    double read, write, in, out, net;
 } rates;
 
 static rates share(const hil_links *links)
 {
     const machine *m = links->state;
     const hil_speeds *speeds = &links->speeds;
-    int readers = 0, writers = 0, in = 0, out = 0;
+    int readers = 0, writers = 0, in = 0, out = 0, net = 0;
     for (unsigned left = m->active; left; left &= left - 1) {
         const running *r = &m->job[first(left)];
         readers += r->read > 0;
         writers += r->write > 0;
         in += r->in > 0;
         out += r->out > 0;
+        net += is_exchanging(r);
     }
     double half = speeds->disk_mixed > 0 ? speeds->disk_mixed / 2 : INFINITY;
     rates one = {.read = speeds->disk_read,
                  .write = speeds->disk_write,
                  .in = in ? speeds->to_device / in : speeds->to_device,
-                 .out = out ? speeds->to_host / out : speeds->to_host};
+                 .out = out ? speeds->to_host / out : speeds->to_host,
+                 .net = net ? speeds->network / net : speeds->network};
     if (speeds->one_way > 0 && in && !out) one.in = speeds->one_way / in;
     if (speeds->one_way > 0 && out && !in) one.out = speeds->one_way / out;
     if (readers && writers) one.read = fmin(one.read, half);
@@ -134,8 +148,20 @@ static double reduce(double amount, double rate, double step)
     return !(amount > 0) || amount / rate <= step ? 0 : amount - rate * step;
 }
 
-/* Advances to the next event, or by `most` seconds if that is earlier; returns the seconds. */
-static double advance(hil_links *links, double most)
+/* Fraction of their speeds that computing and updates on the CPU have while both run: each has as
+   many threads as the other. */
+static double beside(const hil_links *links)
+{
+    const machine *m = links->state;
+    const hil_speeds *speeds = &links->speeds;
+    bool updating = m->active & 1u << HIL_LINK_UPDATE && m->job[HIL_LINK_UPDATE].seconds > 0;
+    if (!updating || speeds->update_device > 0 || !(speeds->threads > 0)) return 1;
+    return fmin(1, speeds->cpus / (2 * speeds->threads));
+}
+
+/* Advances to the next event, or by `most` seconds if that is earlier; returns the seconds. Updates
+   on the CPU have the fraction `update` of their speed. */
+static double advance(hil_links *links, double most, double update)
 {
     machine *m = links->state;
     double step = most;
@@ -147,7 +173,8 @@ static double advance(hil_links *links, double most)
         step = earlier_end(step, r->write, one.write);
         step = earlier_end(step, r->in, one.in);
         step = earlier_end(step, r->out, one.out);
-        step = earlier_end(step, r->seconds, 1);
+        if (is_exchanging(r)) step = earlier_end(step, r->net, one.net);
+        step = earlier_end(step, r->seconds, r == &m->job[HIL_LINK_UPDATE] ? update : 1);
     }
     for (unsigned left = m->active; left; left &= left - 1) {
         running *r = &m->job[first(left)];
@@ -155,7 +182,8 @@ static double advance(hil_links *links, double most)
         r->write = reduce(r->write, one.write, step);
         r->in = reduce(r->in, one.in, step);
         r->out = reduce(r->out, one.out, step);
-        r->seconds = reduce(r->seconds, 1, step);
+        if (is_exchanging(r)) r->net = reduce(r->net, one.net, step);
+        r->seconds = reduce(r->seconds, r == &m->job[HIL_LINK_UPDATE] ? update : 1, step);
         ended = ended || !is_busy(r);
     }
     m->clock += step;
@@ -175,7 +203,7 @@ static double wait_for(hil_links *links, const hil_fence *fence)
     const machine *m = links->state;
     double before = m->clock;
     while (!hil_links_retired(links, fence)) {
-        double step = advance(links, INFINITY);
+        double step = advance(links, INFINITY, 1);
         assert(isfinite(step)); /* jobs only wait for earlier ones */
         (void)step;
     }
@@ -189,7 +217,10 @@ static void compute(hil_links *links, double seconds)
         m->clock += seconds > 0 ? seconds : 0;
         return;
     }
-    while (seconds > 0) seconds -= advance(links, seconds);
+    while (seconds > 0) {
+        double part = beside(links);
+        seconds -= part * advance(links, seconds / part, part);
+    }
 }
 
 static double now(const hil_links *links)

@@ -36,7 +36,7 @@ struct hil_offload {
 };
 
 hil_status hil_offload_create(hil_offload **out, hil_tiers *tiers, hil_buffers *buffers,
-                              hil_ring *ring, size_t host_bytes)
+                              hil_ring *ring, size_t host_bytes, hil_pin_order pinned)
 {
     hil_status status;
     hil_offload *p = NULL;
@@ -50,7 +50,7 @@ hil_status hil_offload_create(hil_offload **out, hil_tiers *tiers, hil_buffers *
     if (host_bytes)
         HIL_TRY_DONE(hil_tiers_take(tiers, HIL_HOST, host_bytes, "offloaded tensors",
                                     (void **)&p->host_base));
-    HIL_TRY_DONE(hil_tiers_pin(tiers, p->host_base, host_bytes));
+    HIL_TRY_DONE(hil_tiers_pin(tiers, p->host_base, host_bytes, pinned));
     *out = p;
     p = NULL;
 done:

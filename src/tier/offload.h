@@ -11,7 +11,7 @@ typedef struct hil_offload hil_offload;
 /* Offloads tensors of `buffers` to `host_bytes` of the host tier, or through the staging ring to
    disk. Borrows tiers, buffers and ring. */
 hil_status hil_offload_create(hil_offload **out, hil_tiers *tiers, hil_buffers *buffers,
-                              hil_ring *ring, size_t host_bytes);
+                              hil_ring *ring, size_t host_bytes, hil_pin_order pinned);
 void hil_offload_destroy(hil_offload *offload);
 
 /* A tensor that can be offloaded, and where it is. Zero it, then set data and bytes. Its home is

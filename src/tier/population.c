@@ -1,4 +1,4 @@
-/* population.c - faults in pages in the background. */
+/* population.c - pins and faults in pages in the background, on several threads. */
 #include "tier/population.h"
 
 #include "base/alloc.h"
@@ -12,9 +12,9 @@
 #define THREADS_MOST 16
 
 struct hil_population {
-    char *memory;
-    size_t bytes;
+    hil_population_task task;
     atomic_size_t next; /* bytes that threads have taken so far, or more */
+    atomic_bool stopping;
     int threads;
     pthread_t thread[THREADS_MOST];
 };
@@ -22,24 +22,28 @@ struct hil_population {
 static void *populate(void *context)
 {
     hil_population *p = context;
-    for (size_t at; (at = atomic_fetch_add(&p->next, PIECE)) < p->bytes;) {
-        size_t rest = p->bytes - at;
-        if (madvise(p->memory + at, rest < PIECE ? rest : PIECE, MADV_POPULATE_WRITE) != 0) break;
+    while (p->task.pins && !atomic_load(&p->stopping) && hil_pins_pin_next(p->task.pins)) {
+    }
+    for (size_t at; (at = atomic_fetch_add(&p->next, PIECE)) < p->task.bytes;) {
+        size_t rest = p->task.bytes - at;
+        if (madvise(p->task.memory + at, rest < PIECE ? rest : PIECE, MADV_POPULATE_WRITE) != 0)
+            break;
     }
     return NULL;
 }
 
-hil_status hil_population_begin(hil_population **out, char *memory, size_t bytes, int threads)
+hil_status hil_population_begin(hil_population **out, const hil_population_task *task)
 {
-    hil_population *p;
     sigset_t every, before;
+    hil_population *p;
+    int threads = task->threads < THREADS_MOST ? task->threads : THREADS_MOST;
     *out = NULL;
-    if (bytes < PIECE) return HIL_OK;
+    if (task->bytes < PIECE && !task->pins) return HIL_OK;
+    if (task->bytes < PIECE) threads = 1;
     HIL_TRY(HIL_ALLOC(1, &p));
-    p->memory = memory;
-    p->bytes = bytes;
+    p->task = *task;
     atomic_init(&p->next, 0);
-    if (threads > THREADS_MOST) threads = THREADS_MOST;
+    atomic_init(&p->stopping, false);
     sigfillset(&every);
     pthread_sigmask(SIG_SETMASK, &every, &before);
     while (p->threads < threads && !pthread_create(&p->thread[p->threads], NULL, populate, p))
@@ -52,7 +56,8 @@ hil_status hil_population_begin(hil_population **out, char *memory, size_t bytes
 void hil_population_end(hil_population *population)
 {
     if (!population) return;
-    atomic_store(&population->next, population->bytes);
+    atomic_store(&population->stopping, true);
+    atomic_store(&population->next, population->task.bytes);
     for (int i = 0; i < population->threads; ++i) pthread_join(population->thread[i], NULL);
     hil_free(population);
 }

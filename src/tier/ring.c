@@ -32,7 +32,7 @@ hil_status hil_ring_create(hil_ring **out, hil_tiers *tiers, size_t bytes)
     ring->bytes = bytes / HIL_IO_ALIGN * HIL_IO_ALIGN;
     if (ring->bytes)
         HIL_TRY_DONE(hil_tiers_take(tiers, HIL_HOST, ring->bytes, "staging", (void **)&ring->base));
-    HIL_TRY_DONE(hil_tiers_pin(tiers, ring->base, ring->bytes));
+    HIL_TRY_DONE(hil_tiers_pin(tiers, ring->base, ring->bytes, HIL_PIN_FIRST));
     assert((uintptr_t)ring->base % HIL_IO_ALIGN == 0);
     *out = ring;
     ring = NULL;

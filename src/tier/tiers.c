@@ -51,20 +51,32 @@ static hil_status open_drives(hil_tiers *tiers, const hil_tiers_options *options
     return hil_disk_open(tiers->disk, tiers->io, options->drive_bytes);
 }
 
-/* Allocates the device's arena; plain memory if the CPU is the device. */
-static hil_status take_arena(hil_tiers *tiers)
+/* Allocates memory of the device; plain memory if the CPU is the device. */
+static hil_status take_arena(const hil_tiers *tiers, size_t bytes, char **out)
 {
     hil_device *device = tiers->device;
-    if (!device) return map("device", tiers->device_bytes, &tiers->device_base);
-    hil_status status =
-        device->heap->alloc(device, tiers->device_bytes, (void **)&tiers->device_base);
+    if (!device) return map("device", bytes, out);
+    hil_status status = device->heap->alloc(device, bytes, (void **)out);
     if (status != HIL_ERR_MEMORY) return status;
     char text[32], free[32];
     return hil_fail(HIL_ERR_MEMORY,
                     "out of memory: the plan takes %s of %s, which had %s free at the start: give "
                     "less --device-memory, or end what else uses it",
-                    hil_text_bytes(text, tiers->device_bytes), device->name,
+                    hil_text_bytes(text, bytes), device->name,
                     hil_text_bytes(free, device->available));
+}
+
+static void give_arena(const hil_tiers *tiers, char *base, size_t bytes)
+{
+    if (!tiers->device)
+        unmap(base, bytes);
+    else if (base)
+        tiers->device->heap->free(tiers->device, base);
+}
+
+static hil_status is_pinned(void *pins, const void *memory, size_t bytes)
+{
+    return hil_pins_wait(pins, memory, bytes);
 }
 
 hil_status hil_tiers_open(hil_tiers *tiers, const hil_tiers_options *options)
@@ -79,7 +91,7 @@ hil_status hil_tiers_open(hil_tiers *tiers, const hil_tiers_options *options)
         tiers->device_base = (char *)NOWHERE;
         tiers->host_base = (char *)(2 * NOWHERE);
     } else {
-        HIL_TRY_DONE(take_arena(tiers));
+        HIL_TRY_DONE(take_arena(tiers, tiers->device_bytes, &tiers->device_base));
         HIL_TRY_DONE(map("host", tiers->host_bytes, &tiers->host_base));
     }
     HIL_TRY_DONE(hil_region_create(&tiers->device_region, tiers->device_bytes, HIL_IO_ALIGN));
@@ -91,6 +103,9 @@ hil_status hil_tiers_open(hil_tiers *tiers, const hil_tiers_options *options)
                                                              .device = tiers->device,
                                                              .device_base = tiers->device_base,
                                                              .device_bytes = tiers->device_bytes}));
+    if (!tiers->device || tiers->rehearse) goto done;
+    HIL_TRY_DONE(hil_pins_create(&tiers->pins, tiers->device));
+    hil_links_set_ready(tiers->links, is_pinned, tiers->pins);
 done:
     if (status != HIL_OK) hil_tiers_close(tiers);
     return status;
@@ -99,15 +114,12 @@ done:
 static void close_memory(hil_tiers *tiers)
 {
     hil_device *device = tiers->device;
-    if (device && tiers->device_base) {
+    if (device && tiers->device_base)
         (void)device->queue->finish(device); /* its results and failures are not needed */
-        for (size_t i = 0; i < tiers->pinned; ++i)
-            device->heap->unpin(device, tiers->pins[i].memory, tiers->pins[i].bytes);
-        device->heap->free(device, tiers->device_base);
-    } else {
-        unmap(tiers->device_base, tiers->device_bytes);
-    }
     hil_population_end(tiers->population);
+    hil_pins_destroy(tiers->pins);
+    give_arena(tiers, tiers->device_base, tiers->device_bytes);
+    give_arena(tiers, tiers->more_base, tiers->more_bytes);
     unmap(tiers->host_base, tiers->host_bytes);
 }
 
@@ -118,8 +130,8 @@ void hil_tiers_close(hil_tiers *tiers)
     hil_io_destroy(tiers->io);
     hil_region_destroy(tiers->host_region);
     hil_region_destroy(tiers->device_region);
+    hil_region_destroy(tiers->more_region);
     if (!tiers->rehearse) close_memory(tiers);
-    hil_free(tiers->pins);
     *tiers = (hil_tiers){0};
 }
 
@@ -130,10 +142,15 @@ hil_status hil_tiers_take(hil_tiers *tiers, hil_tier tier, size_t bytes, const c
     bool device = tier == HIL_DEVICE;
     hil_region *region = device ? tiers->device_region : tiers->host_region;
     size_t budget = device ? tiers->device_bytes : tiers->host_bytes, offset;
+    char *base = device ? tiers->device_base : tiers->host_base;
     hil_fence after;
     bool found;
     *memory = NULL;
     HIL_TRY(hil_region_take(region, bytes, &offset, &after, &found));
+    if (!found && device && tiers->more_region) {
+        base = tiers->more_base;
+        HIL_TRY(hil_region_take(tiers->more_region, bytes, &offset, &after, &found));
+    }
     if (!found) {
         char want[32], all[32], left[32];
         return hil_fail(
@@ -141,68 +158,44 @@ hil_status hil_tiers_take(hil_tiers *tiers, hil_tier tier, size_t bytes, const c
             device ? "device" : "host", hil_text_bytes(all, budget), what,
             hil_text_bytes(want, bytes), hil_text_bytes(left, budget - hil_region_used(region)));
     }
-    *memory = (device ? tiers->device_base : tiers->host_base) + offset;
+    *memory = base + offset;
     return HIL_OK;
 }
 
-hil_status hil_tiers_populate(hil_tiers *tiers, int threads)
+hil_status hil_tiers_extend(hil_tiers *tiers, size_t bytes)
 {
-    size_t taken = hil_region_extent(tiers->host_region);
-    if (tiers->rehearse) return HIL_OK;
-    hil_population_end(tiers->population);
-    return hil_population_begin(&tiers->population, tiers->host_base, taken, threads);
+    assert(!tiers->more_region && !tiers->rehearse);
+    HIL_TRY(take_arena(tiers, bytes, &tiers->more_base));
+    tiers->more_bytes = bytes;
+    hil_links_extend(tiers->links, tiers->more_base, bytes);
+    return hil_region_create(&tiers->more_region, bytes, HIL_IO_ALIGN);
 }
 
-hil_status hil_tiers_pin(hil_tiers *tiers, void *memory, size_t bytes)
+hil_status hil_tiers_pin(hil_tiers *tiers, void *memory, size_t bytes, hil_pin_order order)
 {
-    if (!tiers->device || tiers->rehearse || bytes == 0) return HIL_OK;
+    if (!tiers->pins || bytes == 0) return HIL_OK;
     uintptr_t offset = (uintptr_t)memory % HIL_IO_ALIGN;
-    hil_pin pin = {.memory = (char *)memory - offset, .bytes = hil_align_up(bytes + offset)};
-    assert(pin.memory >= tiers->host_base &&
-           pin.memory + pin.bytes <= tiers->host_base + hil_align_up(tiers->host_bytes));
-    for (size_t i = 0; i < tiers->pinned; ++i) {
-        const hil_pin *old = &tiers->pins[i];
-        if (pin.memory >= old->memory && pin.memory + pin.bytes <= old->memory + old->bytes)
-            return HIL_OK;
-    }
-    HIL_TRY(HIL_GROW(&tiers->pins, &tiers->pin_capacity, tiers->pin_count + 1));
-    tiers->pins[tiers->pin_count++] = pin;
-    return HIL_OK;
-}
-
-static int by_memory(const void *a, const void *b)
-{
-    const hil_pin *x = a, *y = b;
-    return x->memory < y->memory ? -1 : x->memory > y->memory;
-}
-
-static hil_status pin_one(hil_device *device, const hil_pin *pin)
-{
-    char text[32];
-    hil_status status = device->heap->pin(device, pin->memory, pin->bytes);
-    if (status != HIL_ERR_MEMORY) return status;
-    return hil_fail(HIL_ERR_MEMORY,
-                    "out of memory: cannot pin %s for copies to and from %s: give less "
-                    "--host-memory, or raise the limits on this process (ulimit -l)",
-                    hil_text_bytes(text, pin->bytes), device->name);
+    char *first = (char *)memory - offset;
+    size_t whole = hil_align_up(bytes + offset);
+    assert(first >= tiers->host_base &&
+           first + whole <= tiers->host_base + hil_align_up(tiers->host_bytes));
+    return hil_pins_add(tiers->pins, first, whole, order);
 }
 
 hil_status hil_tiers_pin_all(hil_tiers *tiers)
 {
-    if (tiers->pinned == tiers->pin_count) return HIL_OK;
-    hil_pin *named = tiers->pins + tiers->pinned;
-    size_t count = tiers->pin_count - tiers->pinned, merged = 0;
-    qsort(named, count, sizeof *named, by_memory);
-    for (size_t i = 1; i < count; ++i) {
-        char *end = named[merged].memory + named[merged].bytes;
-        if (named[i].memory > end)
-            named[++merged] = named[i];
-        else if (named[i].memory + named[i].bytes > end)
-            named[merged].bytes += (size_t)(named[i].memory + named[i].bytes - end);
-    }
-    tiers->pin_count = tiers->pinned + merged + 1;
-    for (; tiers->pinned < tiers->pin_count; ++tiers->pinned) {
-        HIL_TRY(pin_one(tiers->device, &tiers->pins[tiers->pinned]));
-    }
-    return HIL_OK;
+    return tiers->pins ? hil_pins_pin_all(tiers->pins) : HIL_OK;
+}
+
+hil_status hil_tiers_populate(hil_tiers *tiers, int threads)
+{
+    if (tiers->rehearse) return HIL_OK;
+    hil_population_end(tiers->population);
+    tiers->population = NULL;
+    if (tiers->pins) HIL_TRY(hil_pins_queue(tiers->pins));
+    hil_population_task task = {.pins = tiers->pins,
+                                .memory = tiers->host_base,
+                                .bytes = hil_region_extent(tiers->host_region),
+                                .threads = threads};
+    return hil_population_begin(&tiers->population, &task);
 }

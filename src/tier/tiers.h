@@ -16,11 +16,6 @@ typedef struct hil_tiers_options {
     hil_device *device;       /* borrowed; NULL: the CPU, whose device tier is plain memory */
 } hil_tiers_options;
 
-typedef struct hil_pin {
-    char *memory;
-    size_t bytes;
-} hil_pin;
-
 /* Open data; owns everything but the device. A tier's memory is reserved as one range of addresses
    and gets pages as it is used. In a rehearsal the base addresses cannot be mapped: offsets work,
    any access faults. */
@@ -30,11 +25,13 @@ typedef struct hil_tiers {
     size_t device_bytes, host_bytes;
     hil_region *device_region, *host_region;
     char *device_base, *host_base;
+    hil_region *more_region; /* NULL: see hil_tiers_extend */
+    char *more_base;
+    size_t more_bytes;
     hil_disk *disk; /* NULL: no drives */
     hil_io *io;
     hil_links *links;
-    hil_pin *pins; /* ranges of the host tier: pinned ones first, then those to be pinned */
-    size_t pin_count, pin_capacity, pinned;
+    hil_pins *pins;             /* of the host tier; NULL: no device */
     hil_population *population; /* NULL: none */
 } hil_tiers;
 
@@ -46,11 +43,17 @@ void hil_tiers_close(hil_tiers *tiers);
    that names the tier, its budget and `what`. */
 hil_status hil_tiers_take(hil_tiers *tiers, hil_tier tier, size_t bytes, const char *what,
                           void **memory);
-/* Begins to fault in the pages of the host memory taken so far, which may be used meanwhile. */
-hil_status hil_tiers_populate(hil_tiers *tiers, int threads);
-/* Registers a block of the host tier that the device copies from or to; hil_tiers_pin_all pins all
-   registered blocks, merged. Registering one again is fine. Without a device both do nothing. */
-hil_status hil_tiers_pin(hil_tiers *tiers, void *memory, size_t bytes);
+/* Adds a second range of device memory, which is taken where the first is full. Once; not in a
+   rehearsal. */
+hil_status hil_tiers_extend(hil_tiers *tiers, size_t bytes);
+/* Registers a block of the host tier that the device copies from or to. Jobs of links wait until
+   what they copy is pinned; other copies need hil_tiers_pin_all before. Registering a block again
+   is fine. Without a device both do nothing. */
+hil_status hil_tiers_pin(hil_tiers *tiers, void *memory, size_t bytes, hil_pin_order order);
+/* Pins now what is registered and will not be pinned in the background or on use. */
 hil_status hil_tiers_pin_all(hil_tiers *tiers);
+/* Begins to pin the blocks registered so far in the background, in their order, and then to fault
+   in the pages of the host memory taken so far, which may be used meanwhile. */
+hil_status hil_tiers_populate(hil_tiers *tiers, int threads);
 
 #endif

@@ -1,6 +1,8 @@
 /* account.c - memory peaks, bytes moved and stalls of a step. */
 #include "train/account.h"
 
+#include "plan/plan_report.h"
+
 static void raise_to(uint64_t *peak, uint64_t other)
 {
     if (*peak < other) *peak = other;
@@ -23,6 +25,7 @@ void hil_account_add(hil_step_account *all, const hil_step_account *step)
     all->wait_seconds.gradients += step->wait_seconds.gradients;
     all->wait_seconds.memory += step->wait_seconds.memory;
     all->exposed_update_seconds += step->exposed_update_seconds;
+    all->skipped_bytes += step->skipped_bytes;
 }
 
 void hil_account_take(hil_links *links, hil_step_account *out, hil_plan *spent)
@@ -37,11 +40,7 @@ void hil_account_take(hil_links *links, hil_step_account *out, hil_plan *spent)
         .to_host_bytes = account.to_host,
         .gathered_bytes = account.bytes[HIL_LINK_GATHER],
         .reduced_bytes = account.bytes[HIL_LINK_REDUCE],
-        .wait_seconds = {.weights = wait[HIL_WAIT_WEIGHTS],
-                         .update = wait[HIL_WAIT_UPDATE],
-                         .activations = wait[HIL_WAIT_ACTIVATIONS],
-                         .gradients = wait[HIL_WAIT_GRADIENTS],
-                         .memory = wait[HIL_WAIT_MEMORY]},
+        .wait_seconds = hil_plan_waits(wait),
         .exposed_update_seconds = wait[HIL_WAIT_UPDATE],
     };
     hil_account_add(out, &taken);

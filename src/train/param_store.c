@@ -75,7 +75,8 @@ static hil_status find_speeds(hil_param_store *store, const hil_param_store_opti
     hil_machine machine;
     hil_probe_options probe = {
         .memory = options->memory, .threads = threads, .cache = options->probe_cache};
-    hil_effort effort = {.drives = true,
+    hil_effort effort = {.states = true,
+                         .drives = true,
                          .memory = budget->host + (store->device ? 0 : budget->device),
                          .device_memory = budget->device};
     if (!options->probe_cache || store->comm) {
@@ -129,6 +130,7 @@ hil_status hil_param_store_create(hil_param_store **out, const hil_param_store_o
     store->io = options->memory.io;
     store->tile_size = options->tile_size;
     store->saves = options->saves;
+    store->grows = options->grows;
     store->average = options->average;
     store->kept.window = hil_align_up((size_t)options->keep_window);
     store->kept.host = hil_align_up((size_t)options->keep_host);
@@ -260,6 +262,7 @@ static hil_status cut(hil_param_store *store)
                                  .tile_size = store->tile_size,
                                  .moments = rule->moments,
                                  .codec = rule->codec,
+                                 .matrix = rule->matrix,
                                  .rank = hil_comm_rank(store->comm),
                                  .ranks = hil_comm_size(store->comm)};
     HIL_TRY(hil_store_arrange(store->states, &options));
@@ -349,6 +352,15 @@ int64_t hil_param_store_tile_rows(const hil_stored_param *param)
     return hil_param_tile_rows(param->param);
 }
 
+bool hil_param_store_has(const hil_param_store *store, const hil_stored_param *param,
+                         hil_param_store_state state)
+{
+    assert(param->store == store);
+    (void)store;
+    return state >= HIL_PARAM_STORE_WEIGHT && state <= HIL_PARAM_STORE_MOMENT2 &&
+           hil_param_has(param->param, (hil_state)state);
+}
+
 static hil_status check_range(const hil_param_store *store, const hil_stored_param *p,
                               hil_param_store_state state, int64_t first, int64_t count)
 {
@@ -357,8 +369,7 @@ static hil_status check_range(const hil_param_store *store, const hil_stored_par
     assert(p->store == store);
     if (store->phase != HIL_PARAM_STORE_IDLE)
         return hil_fail(HIL_ERR_USAGE, "%s can be read and written between steps only", name);
-    if (state < HIL_PARAM_STORE_WEIGHT || state > HIL_PARAM_STORE_MOMENT2 ||
-        !hil_param_has(p->param, (hil_state)state))
+    if (!hil_param_store_has(store, p, state))
         return hil_fail(HIL_ERR_USAGE, "%s has no state %d", name, (int)state);
     if (first < 0 || count < 0 || first > elements || count > elements - first)
         return hil_fail(HIL_ERR_USAGE, "%s has %lld elements: cannot access %lld from element %lld",

@@ -85,6 +85,7 @@ struct hil_param_store {
     hil_rule_step *numbers; /* of one update */
     size_t numbers_room;
     hil_param_store_kept kept;
+    bool grows; /* from the options */
     bool saves, average;
     hil_saver saver;
     char *folder;               /* of the saver */

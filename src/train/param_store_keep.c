@@ -35,7 +35,8 @@ hil_status hil_param_store_open_kept(hil_param_store *store)
                                         "least 64 KiB");
     HIL_TRY(hil_buffers_create(&k->buffers, tiers, k->window));
     HIL_TRY(hil_ring_create(&k->ring, tiers, ring));
-    HIL_TRY(hil_offload_create(&k->offload, tiers, k->buffers, k->ring, k->host - ring));
+    HIL_TRY(hil_offload_create(&k->offload, tiers, k->buffers, k->ring, k->host - ring,
+                               HIL_PIN_ON_USE));
     return hil_tiers_pin_all(tiers);
 }
 

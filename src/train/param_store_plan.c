@@ -35,7 +35,8 @@ static hil_status outline(hil_param_store *store)
                                    .micros = 1,
                                    .training = true,
                                    .ranks = hil_comm_size(store->comm),
-                                   .lanes = hil_store_lanes(store->states)};
+                                   .lanes = hil_store_lanes(store->states),
+                                   .matrix = hil_store_matrix_bytes(store->states)};
     return HIL_OK;
 }
 
@@ -69,11 +70,15 @@ static void measure_window(const hil_param_store *store, extents *e)
         if (small > vectors) vectors = small;
     }
     uint64_t windows[HIL_WINDOWS]; /* with what ranks need to exchange */
-    hil_plan_windows(&store->outline, false, windows);
+    hil_outline tiles = store->outline;
+    tiles.matrix = 0;
+    hil_plan_windows(&tiles, false, windows);
     if (store->comm && windows[HIL_WINDOW_LEAST] > tile + vectors)
         tile = windows[HIL_WINDOW_LEAST] - vectors;
-    uint64_t least = 2 * (tile + vectors),
-             wish = 2 * group > least + tile ? 2 * group : least + tile;
+    uint64_t least = 2 * (tile + vectors);
+    /* A matrix that is updated as a whole has the window for itself. */
+    if (least < store->outline.matrix) least = store->outline.matrix;
+    uint64_t wish = 2 * group > least + tile ? 2 * group : least + tile;
     e->least = (size_t)least;
     e->wish = (size_t)wish;
 }
@@ -108,13 +113,20 @@ static hil_status choose_window(const hil_param_store *store, const extents *e, 
     uint64_t device = store->budget.device,
              besides = hil_plan_besides(&store->plan, &store->outline) + store->kept.window;
     device = device > besides ? device - besides : 0;
+    uint64_t matrix = store->outline.matrix;
     char have[32], need[32];
     if (store->window > device || (!store->window && e->least > device))
         return hil_fail(HIL_ERR_BUDGET,
-                        "device memory of %s is too little: tiles in use need a window of %s; "
-                        "give more, or a smaller tile_size",
+                        "device memory of %s is too little: %s a window of %s; give more, or a "
+                        "smaller tile_size",
                         hil_text_bytes(have, device),
+                        e->least > matrix ? "tiles in use need" : "updating a whole matrix needs",
                         hil_text_bytes(need, store->window ? store->window : e->least));
+    if (store->window && store->window < matrix)
+        return hil_fail(HIL_ERR_BUDGET,
+                        "a window of %s is too small: updating a whole matrix needs %s; give more, "
+                        "or 0 to have it chosen",
+                        hil_text_bytes(have, store->window), hil_text_bytes(need, matrix));
     *out = store->window;
     if (*out) return HIL_OK;
     /* If all states fit on the device, only sums use the window, and none is ever evicted. */
@@ -214,6 +226,8 @@ hil_status hil_param_store_plan(hil_param_store *store, uint64_t drive_bytes[HIL
     store->plan.work = store->kept.window;
     store->plan.prefetch = true;
     store->plan.saves = store->saves;
+    store->plan.grows = store->grows;
+    store->plan.unrehearsed = true;
     store->plan.ranks = hil_comm_size(store->comm);
     store->plan.connected = store->connection.device_comm != NULL;
     choose_updates(store);

@@ -6,6 +6,7 @@
 #include "train/account.h"
 #include "train/pairs.h"
 #include "base/sized.h"
+#include "store/pass.h"
 #include "store/quantizer.h"
 #include "store/store.h"
 #include "store/update.h"
@@ -147,6 +148,7 @@ static void take_account(hil_trainer *t, hil_step_account *out)
                                            t->planned.tokens,
                               .disk_peak = peak[HIL_DISK]};
     hil_account_take(t->tiers.links, out, &t->spent);
+    out->skipped_bytes = hil_store_take_skipped(t->model->store);
 }
 
 /* Fails unless the batches of all ranks have one shape, because ranks must visit the same segments
@@ -205,6 +207,7 @@ static hil_status compute(hil_trainer *t, const hil_batch *given, int64_t micro_
                                               "there is nothing to learn"));
     hil_plan loading = {0};
     hil_account_skip(t->tiers.links, t->spent.step_seconds > 0 ? &t->spent : &loading);
+    (void)hil_store_take_skipped(t->model->store);
     double scale = (double)t->scaling.scale;
     hil_step step = {t->micro, t->now.micros, t->options.seed, t->step + 1,
                      (float)(scale / (double)t->now.counted)};

@@ -32,6 +32,7 @@ struct hil_trainer {
     hil_engine *engine;
     hil_trainer_options options;
     hil_dtype dtype;
+    bool fp8; /* products of the blocks are in 8 bits */
     hil_optimizer optimizer;
     hil_scaling scaling;
     int64_t step; /* steps done */

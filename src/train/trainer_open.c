@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "machine/devices.h"
+#include "tensor/fp8.h"
 #include "train/freeze.h"
 #include "train/pairs.h"
 #include "base/note.h"
@@ -150,6 +151,8 @@ static hil_status prepare(hil_trainer *t)
                                .tile_size = o->tile_size,
                                .moments = t->optimizer.rule->moments,
                                .codec = t->optimizer.rule->codec,
+                               .matrix = t->optimizer.rule->matrix,
+                               .fp8 = t->fp8,
                                .rank = hil_comm_rank(o->comm),
                                .ranks = hil_comm_size(o->comm)};
     HIL_TRY(hil_quant_parse(o->base_dtype, t->dtype, &store.base));
@@ -170,6 +173,7 @@ static hil_status open_parts(hil_trainer *t, const hil_observer *observer)
     hil_comm *comm = t->options.comm;
     HIL_TRY(
         hil_ranks_agree(comm, hil_devices_open(&t->options.device, comm, observer, &t->device)));
+    if (t->fp8) HIL_TRY(hil_ranks_agree(comm, hil_devices_check_fp8(t->device)));
     HIL_TRY(hil_devices_share(comm, observer, &t->device, &t->sharers));
     if (hil_devices_gpu(t->device) && t->options.micro_batch_gpu)
         t->options.micro_batch = t->options.micro_batch_gpu;
@@ -188,7 +192,8 @@ static hil_status open_parts(hil_trainer *t, const hil_observer *observer)
 static hil_status create(hil_trainer **out, hil_model *model, const hil_trainer_options *options)
 {
     hil_dtype dtype;
-    HIL_TRY(hil_dtype_parse(options->dtype, &dtype));
+    bool fp8;
+    HIL_TRY(hil_fp8_parse(options->dtype, &dtype, &fp8));
     const hil_rule *rule;
     HIL_TRY(hil_rule_find(options->optimizer, &rule));
     if (options->training)
@@ -199,6 +204,7 @@ static hil_status create(hil_trainer **out, hil_model *model, const hil_trainer_
     t->model = model;
     t->options = *options;
     t->dtype = dtype;
+    t->fp8 = fp8;
     t->scaling = hil_scaling_begin(dtype, &t->options.loss_scale);
     t->optimizer = (hil_optimizer){.rule = rule,
                                    .beta1 = options->beta1,

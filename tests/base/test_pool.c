@@ -31,6 +31,11 @@ int main(void)
     for (int i = 0; i < 5000; ++i) CHECK_INT(seen[i], 0);
     CHECK_OK(hil_pool_reserve(pool, (size_t)1 << 60));
     hil_pool_destroy(pool);
+    CHECK_NEAR(hil_pool_stretch(4, 3), 1.5, 0);
+    CHECK_NEAR(hil_pool_stretch(1, 16), 16, 0);
+    CHECK_NEAR(hil_pool_stretch(32, 16), 1, 0);
+    CHECK_NEAR(hil_pool_stretch(5, 1), 1, 0);
+    CHECK_NEAR(hil_pool_stretch(5, 0), 1, 0); /* of a GPU */
     CHECK_FAILS(hil_pool_create(&pool, -1), HIL_ERR_USAGE, "threads");
     return 0;
 }

@@ -32,3 +32,17 @@ fails()
     grep -qF -- "$words" "$work/err" || die "hilbert $* said: $(cat "$work/err"), expected: $words"
     grep -q '^hilbert: ' "$work/err" || die "hilbert $* does not begin with its name"
 }
+
+# number KEY...: a value in the JSON object in $work/out, by path.
+number()
+{
+    python3 - "$work/out" "$@" <<'END' || die "no $* in the object"
+import json, sys
+value = json.load(open(sys.argv[1]))
+for key in sys.argv[2:]:
+    value = value[int(key) if isinstance(value, list) else key]
+print(value)
+END
+}
+# less A B WHAT: A <= B
+less() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a + 0 <= b + 0) }' || die "$3: $1 > $2"; }

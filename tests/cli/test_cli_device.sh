@@ -22,6 +22,24 @@ for command in "$plan" "probe" "train --model $work/config.json --data $TESTS/cl
 done
 fails 1 "there is no GPU here" $plan --device cuda:3
 
+# A device behind a limited bus, for benchmarks.
+for name in threads@ threads@x threads@-1 threads@1x threads@0; do
+    fails 2 "--device $name: expected GB/s after @" $plan --device $name
+done
+fails 2 "a CPU has no bus" $plan --device cpu@1
+fails 2 "it cannot be limited to 1e+06 GB/s" $plan --device threads@1e6
+
+# The instruction set can be limited from outside.
+export HILBERT_INSTRUCTIONS
+for HILBERT_INSTRUCTIONS in portable amx ""; do run 0 $plan --device cpu; done
+for HILBERT_INSTRUCTIONS in AVX2 none; do
+    fails 2 "expected portable, avx2, avx512 or amx" $plan
+done
+HILBERT_INSTRUCTIONS=portable
+run 0 $plan --json
+grep -q '"machine": ".*, portable"' "$work/out" || die "not portable: $(cat "$work/out")"
+unset HILBERT_INSTRUCTIONS
+
 # A driver with a GPU, and a program without the module or with a file that is no module.
 mkdir "$work/driver" "$work/bin"
 echo 'int cuInit(unsigned f) { return f; } int cuDeviceGetCount(int *n) { *n = 1; return 0; }' |

@@ -94,7 +94,8 @@ done
 mkdir bloom && echo '{"model_type": "bloom"}' >bloom/config.json
 fails 1 "supported are gpt2, llama, mistral, qwen2, qwen3, mixtral, qwen3_moe, gemma, " plan --model bloom
 for name in gpt2 llama mistral qwen2 qwen3 mixtral qwen3_moe gemma gemma2 gemma3_text phi phi3 gpt_neox olmo2 olmo3 granite smollm3 stablelm cohere cohere2 \
-    olmoe qwen2_moe granitemoe exaone4 gpt_oss; do
+    olmoe qwen2_moe granitemoe exaone4 gpt_oss deepseek_v2 deepseek_v3 kimi_k2 \
+    glm4_moe glm4_moe_lite dots1; do
     grep -q "^|.*\`$name\`.*|" "$SOURCE/docs/models.md" || die "docs/models.md lacks $name"
 done
 

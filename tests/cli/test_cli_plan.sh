@@ -5,19 +5,6 @@ set -u
 plan_begin
 small="--model $model --seq 32 --batch 8 --micro-batch 2"
 
-# number KEY...: a value in the object, by path.
-number()
-{
-    python3 - "$work/out" "$@" <<'END' || die "no $* in the object"
-import json, sys
-value = json.load(open(sys.argv[1]))
-for key in sys.argv[2:]:
-    value = value[int(key) if isinstance(value, list) else key]
-print(value)
-END
-}
-less() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a + 0 <= b + 0) }' || die "$3: $1 > $2"; }
-
 command -v python3 >/dev/null || { echo "no python3"; exit 77; }
 
 # Everything fits: nothing moves.
@@ -37,36 +24,12 @@ grep -q '^weights ' "$work/out" || die "no table: $(cat "$work/out")"
 grep -q 'for 50%' "$work/out" || die "no analysis"
 grep -q '^faster: ' "$work/out" || die "no advice"
 
-# With one micro-batch at a time host memory has room for its activations, so that a GPU whose bus has
-# time for them recomputes hardly any; all micro-batches together would have to.
-cat >"$work/config.json" <<'END'
-{"model_type": "llama", "vocab_size": 128256, "hidden_size": 8192, "intermediate_size": 28672,
- "num_hidden_layers": 16, "num_attention_heads": 64, "num_key_value_heads": 8,
- "max_position_embeddings": 8192, "rms_norm_eps": 1e-5, "tie_word_embeddings": false}
-END
-run 0 plan --model "$work/config.json" --adapter lora --base-dtype nf4 --seq 1024 --batch 32 \
-    --micro-batch 2 --gpu "RTX 4090" --device-memory 10G --host-memory 40G --json
-[ "$(number group)" = 1 ] || die "$(number group) micro-batches pass a layer together"
-[ "$(number segments 8 tapes)" = host ] || die "activations are not offloaded"
-[ "$(number segments 8 thin)" = False ] || die "attention is recomputed though all may be kept"
-
-# Where host memory has no room for all of them, attention is recomputed if that saves less time per byte
-# than the products do: of short sequences.
-# A described machine has the same speeds in every test.
-echo '{"gpu": "H200", "ram_gib": 64, "ram_gb_s": 100}' >"$work/h200.json"
-offloaded="--model $work/config.json --adapter lora --base-dtype nf4 --cluster $work/h200.json --device-memory 20G
-    --host-memory 16G --json"
-thin()
-{
-    python3 - "$work/out" <<'END'
-import json, sys
-print({s["thin"] for s in json.load(open(sys.argv[1]))["segments"] if s["tapes"] == "host"})
-END
-}
-run 0 plan $offloaded --seq 1024 --batch 32 --micro-batch 8
-[ "$(thin)" = "{True}" ] || die "attention of short sequences is kept: $(thin)"
-run 0 plan $offloaded --seq 8192 --batch 4 --micro-batch 1
-[ "$(thin)" = "{False}" ] || die "attention of long sequences is recomputed: $(thin)"
+# Descriptions that come with hilbert are found by name.
+run 0 plan --model $model --seq 32 --batch 8 --cluster dgx-h200 --json
+[ "$(number ranks)" = 8 ] || die "a DGX H200 has $(number ranks) ranks"
+run 2 plan --model $model --cluster no-such-one
+grep -q 'no-such-one: there is no such file, and no description of that name in .*clusters' "$work/err" ||
+    die "the folder of descriptions is not named: $(cat "$work/err")"
 
 # rows: the rows of each tier add up to its peak, up to the printed digits.
 rows()

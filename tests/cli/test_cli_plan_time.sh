@@ -1,3 +1,4 @@
+# soak: --full
 # Planning of large models and many micro-batches takes seconds of processor time; a signal ends it.
 set -u
 . "$TESTS/cli/lib.sh"
@@ -48,6 +49,46 @@ timed 0 --model "$work/405b.json" --seq 4096 --batch 256 --micro-batch 1 --gpu H
 timed 1 --model "$work/405b.json" --seq 4096 --batch 512 --ranks 8 --device-memory 80G \
     --host-memory 2T --disk "$work:8T"
 grep -q 'of disk are missing on each of 8 ranks' "$work/err" || die "$(cat "$work/err")"
+
+# config of a GPT-2: NAME HIDDEN LAYERS HEADS
+gpt2()
+{
+    echo "{\"model_type\": \"gpt2\", \"vocab_size\": 50257, \"n_positions\": 1024," \
+        "\"n_embd\": $2, \"n_layer\": $3, \"n_head\": $4}" >"$work/$1.json"
+}
+
+# The largest models on clusters, with what twice of each part would bring: within a minute. Bytes of
+# a rank: 2 for the weight and the gradient of a parameter in fp16, 4 for master and both moments,
+# divided by the number of ranks.
+# huge NAME CLUSTER NODES BATCH GIB: of states on a rank
+huge()
+{
+    sed "s/\"nodes\": 1/\"nodes\": $3/" "$TESTS/../clusters/$2.json" >"$work/$2.json"
+    timed 0 --model "$work/$1.json" --cluster "$work/$2.json" --batch "$4" --dtype fp16 --json
+    python3 - "$work/out" "$5" <<'END' || die "the plan of $1"
+import json, sys
+plan = json.load(open(sys.argv[1]))
+states = ("weights", "master weights (fp32)", "first moments", "second moments", "gradients")
+rows = [r for r in plan["memory"] if r["name"] in states]
+held = sum(r[t] for r in rows for t in ("device", "host", "disk")) / 2**30
+assert plan["fits"] and plan["by_tile"] and len(rows) == 5, plan["limit"]
+assert abs(held / float(sys.argv[2]) - 1) < 0.01, held
+assert plan["layers_rehearsed"] >= 4
+END
+}
+if [ $SECONDS_MOST = 10 ]; then
+    SECONDS_MOST=60
+    gpt2 32t 105472 240 1024
+    huge 32t dgx-2 32 512 933  # 32.04T x 16 / 512
+fi
+if [ "${1:-}" = --full ]; then
+    gpt2 100t 163840 310 1280
+    huge 100t dgx-h200 256 2048 727 # 99.87T x 16 / 2048
+    # ten thousand ranks
+    sed "s/\"nodes\": 1/\"nodes\": 1250/" "$TESTS/../clusters/dgx-h200.json" >"$work/many.json"
+    timed 0 --model "$work/8b.json" --cluster "$work/many.json" --batch 10000
+    grep -q '^ranks: 10000; each holds 1/10000 of every state' "$work/out" || die "$(cat "$work/out")"
+fi
 
 # Long planning reports its progress, also without a terminal.
 config deep 16384 1000 128 53248

@@ -66,7 +66,7 @@ fails 2 "--steps must be a whole number of 1 or more, not -5" train --steps -5
 fails 2 "--steps: '1e3' is not a whole number" train --steps 1e3
 fails 2 "--beta1 must be at least 0 and less than 1, not 1" train --beta1 1
 fails 2 "--schedule must be one of cosine|linear|constant, not 'cos'" train --schedule cos
-fails 2 "--dtype must be one of bf16|fp32|fp16, not 'int8'" train --dtype int8
+fails 2 "--dtype must be one of bf16|fp32|fp16|fp8, not 'int8'" train --dtype int8
 fails 2 "--tile-size: '3X' is not a size" train --tile-size 3X
 fails 2 "--device-memory: '3X' is not a size; write bytes, or 64M, 1.5G or 2T (powers of 1024), or 24GB" train --device-memory 3X
 fails 2 "--device-memory must be 1 byte or more, not 0" train --device-memory 0

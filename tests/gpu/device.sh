@@ -9,6 +9,8 @@ mkdir -p "$work/swap"
 . "$TESTS/llama_config.sh"
 llama_config 300 128 344 3 2 1 128 '"tie_word_embeddings": false, "bos_token_id": 0, "eos_token_id": 0' \
     >"$work/llama.json"
+llama_config 300 128 16384 3 2 1 128 '"tie_word_embeddings": false, "bos_token_id": 0, "eos_token_id": 0' \
+    >"$work/wide.json" # gates large enough for adapters that are computed with SwiGLU
 cat >"$work/gpt2.json" <<END
 {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 300, "n_positions": 128,
  "n_embd": 128, "n_layer": 3, "n_head": 2, "resid_pdrop": 0.1, "attn_pdrop": 0.0,
@@ -27,6 +29,9 @@ mixture_config mixtral MixtralForCausalLM '"num_local_experts": 6, "num_experts_
  "output_router_logits": true, "router_aux_loss_coef": 0.02' >"$work/mixtral.json"
 mixture_config qwen3_moe Qwen3MoeForCausalLM '"num_experts": 24, "num_experts_per_tok": 4, "head_dim": 64,
  "moe_intermediate_size": 72, "norm_topk_prob": true, "initializer_range": 0.2' >"$work/qwen3_moe.json"
+mixture_config gpt_oss GptOssForCausalLM '"num_local_experts": 8, "num_experts_per_tok": 2, "head_dim": 64,
+ "sliding_window": 48, "layer_types": ["sliding_attention", "full_attention"], "attention_bias": true,
+ "hidden_act": "silu"' >"$work/gpt_oss.json"
 
 # train MODEL OUT OPTIONS...
 train()
@@ -60,19 +65,20 @@ same()
     [ "$(values "$1" loss)" = "$(values "$2" loss)" ] || die "the losses of $1 are not those of $2"
 }
 
-# Runs with smaller and smaller device budgets stay within them and give the same bits.
+# Runs with smaller and smaller device budgets stay within them and give the same bits; `more`:
+# options of all of them.
 check_placements()
 {
     local model=$1 dtype=$2 room peak part moved=0
-    train "$model" roomy --dtype "$dtype" --device "$device" $limit
+    train "$model" roomy --dtype "$dtype" --device "$device" ${more-} $limit
     peak=$(values roomy device_peak | sort -n | tail -n 1)
     for part in $parts; do
         for room in "--host-memory 64M" "--host-memory 3M --disk $work/swap"; do
             "$HILBERT" plan --model "$work/$model.json" --seq 128 --batch 4 --micro-batch 2 \
-                --dtype "$dtype" --device "$device" --device-memory $((peak * part / 100)) $room \
+                --dtype "$dtype" --device "$device" --device-memory $((peak * part / 100)) $room ${more-} \
                 >"$work/plan" 2>&1 || { tail -n 1 "$work/plan"; continue; }
             train "$model" tight --dtype "$dtype" --device "$device" \
-                --device-memory $((peak * part / 100)) $room
+                --device-memory $((peak * part / 100)) $room ${more-}
             same roomy tight
             [ "$(values tight device_peak | sort -n | tail -n 1)" -le $((peak * part / 100)) ] ||
                 die "$model: more device memory than allowed"
@@ -175,6 +181,21 @@ check_quantized()
     train "$model" q_small "$@" --device "$device" --device-memory $((peak * 80 / 100)) --host-memory 64M
     cmp "$work/q_roomy/adapter_model.safetensors" "$work/q_small/adapter_model.safetensors" ||
         die "another adapter with less memory"
+}
+
+# check_adapter MODEL DTYPE LIMIT TARGETS: an adapter of these layers only: the CPU's losses, and the same bits in less
+# memory. The first layers whose input wants no gradient compute otherwise than the later ones.
+check_adapter()
+{
+    local model=$1 limits=$3 peak
+    set -- --dtype "$2" --adapter lora --rank 16 --targets "$4"
+    train "$model" a_cpu "$@" --device cpu
+    train "$model" a_roomy "$@" --device "$device" $limit
+    near a_cpu a_roomy "$limits"
+    peak=$(values a_roomy device_peak | sort -n | tail -n 1)
+    train "$model" a_small "$@" --device "$device" --device-memory $((peak * 80 / 100)) --host-memory 64M
+    cmp "$work/a_roomy/adapter_model.safetensors" "$work/a_small/adapter_model.safetensors" ||
+        die "$model: another adapter with less memory"
 }
 
 # check_lean MODEL DTYPE: the same bits if all layers make what is bulky or cheap again.

@@ -22,6 +22,7 @@ typedef struct gpu_case {
     int64_t experts; /* each with a weight of its own; 0: one */
     size_t hold;     /* bytes of tiles that may be acquired at once */
     bool frozen[HIL_OP_PARAMS];
+    bool fp8;                 /* products with parameter 0 are in 8 bits */
     unsigned whole;           /* bits: inputs in fp32, whatever `compute` is */
     unsigned no_dout, no_din; /* bits */
     bool add, fused, over;    /* over: din[0] overwrites dout[0] */
@@ -275,7 +276,8 @@ static void gpu_make(const gpu_case *c, gpu_side *s)
                             .rows = c->rows[i],
                             .cols = c->cols[i],
                             .tile_rows = c->tile_rows[i] ? c->tile_rows[i] : c->rows[i],
-                            .trainable = !c->frozen[i]};
+                            .trainable = !c->frozen[i],
+                            .fp8 = i == 0 && c->fp8};
         hil_tensor w = {p->dtype, {2, {p->rows * s->experts, p->cols}}, NULL}, sum = w;
         sum.dtype = HIL_F32;
         s->weight[i] = gpu_filled(s, &w, spread);

@@ -87,10 +87,40 @@ static void check_shape(hil_shape q, int64_t groups)
     check_both(c);
 }
 
+/* The same with a sink for each head, added by plain kernels or after the fast ones. */
+static gpu_case with_sinks(gpu_case c)
+{
+    int64_t heads = c.in[0].dim[2] / (c.ins == 2 ? 3 : 1);
+    c.name = "attention, sinks", c.params = 1, c.rows[0] = 1, c.cols[0] = heads;
+    return c;
+}
+
+static void check_sinks(hil_shape q, int64_t groups)
+{
+    hil_attention_attr plain = {.scale = 0.125}, windowed = {.scale = 0.125, .window = 19};
+    hil_attention_attr dropping = {.scale = 0.125, .dropout = 0.2};
+    check_both(with_sinks(attention(&plain, q, groups)));
+    check_both(with_sinks(attention(&windowed, q, groups)));
+    check_both(with_sinks(packed_attention(&plain, q)));
+    gpu_case c = with_sinks(attention(&dropping, q, groups));
+    c.random = (hil_op_random){77, 3, 11, 5};
+    check_both(c);
+    c = with_sinks(attention(&plain, q, groups));
+    c.name = "attention, frozen sinks", c.frozen[0] = true;
+    check_both(c);
+    c.name = "attention, only sinks", c.frozen[0] = false, c.no_din = 7;
+    check_both(c);
+    make_documents(q);
+    c = with_sinks(attention(&windowed, q, groups));
+    c.ids[3] = documents;
+    check_both(c);
+}
+
 /* Long enough for the backward kernel of compute capability 9.0; other GPUs use cuDNN. */
 static void check_long(gpu_case c)
 {
-    c.name = "attention, long", c.slack = 1e-2, c.compute = HIL_BF16, c.share = 1;
+    c.slack = 1e-2, c.compute = HIL_BF16, c.share = 1;
+    c.name = c.params ? "attention, long, sinks" : "attention, long";
     gpu_check(c);
     c.add = true, c.no_din = 2;
     gpu_check(c);
@@ -173,12 +203,13 @@ static void check_same_bits(hil_shape q, hil_dtype dtype, bool whole)
 }
 
 /* Positions one by one against a cache give the results of one call over all positions. */
-static void check_cached(hil_dtype dtype, bool packed)
+static void check_cached(hil_dtype dtype, bool packed, bool sinks)
 {
     enum { B = 2, T = 9, H = 4, D = 32, ROOM = T + 3 };
     size_t G = packed ? H : 2;
     hil_attention_attr attr = {.scale = 0.3, .window = 5};
     gpu_case c = attention(&attr, (hil_shape){4, {B, T, H, D}}, (int64_t)G);
+    if (sinks) c = with_sinks(c);
     c.compute = dtype;
     gpu_side whole = {.device = gpu};
     gpu_make(&c, &whole);
@@ -197,6 +228,10 @@ static void check_cached(hil_dtype dtype, bool packed)
                             .compute = dtype,
                             .device = gpu,
                             .pool = whole.call.pool,
+                            .source = whole.call.source,
+                            .owner = whole.call.owner,
+                            .params = whole.call.params,
+                            .param = {whole.call.param[0]},
                             .ins = packed ? 1 : 3};
         char *part[3];
         for (int i = 0; i < 3; ++i) {
@@ -249,6 +284,10 @@ int main(void)
     check_shape((hil_shape){4, {2, 70, 2, 40}}, 1);
     check_shape((hil_shape){4, {2, 37, 3, 20}}, 1);
     check_shape((hil_shape){4, {1, 40, 2, 256}}, 1);
+    check_shape((hil_shape){4, {2, 150, 4, 192}}, 4);
+    check_sinks((hil_shape){4, {2, 200, 8, 64}}, 2);
+    check_sinks((hil_shape){4, {1, 130, 4, 128}}, 2);
+    check_sinks((hil_shape){4, {2, 37, 3, 20}}, 1);
     check_packed((hil_shape){4, {2, 200, 4, 64}});
     check_packed((hil_shape){4, {1, 130, 3, 128}});
     check_packed((hil_shape){4, {2, 37, 3, 20}});
@@ -259,6 +298,8 @@ int main(void)
     check_long(attention(&plain, (hil_shape){4, {7, 520, 4, 64}}, 4));
     check_long(attention(&plain, (hil_shape){4, {13, 512, 6, 128}}, 3));
     check_long(packed_attention(&plain, (hil_shape){4, {7, 514, 5, 64}}));
+    check_long(with_sinks(attention(&plain, (hil_shape){4, {7, 520, 4, 64}}, 4)));
+    check_long(with_sinks(attention(&plain, (hil_shape){4, {13, 512, 6, 128}}, 3)));
     check_same_bits((hil_shape){4, {3, 520, 12, 64}}, HIL_BF16, true);
     check_documents(attention(&plain, (hil_shape){4, {3, 300, 8, 64}}, 2));
     check_documents(attention(&plain, (hil_shape){4, {3, 257, 4, 80}}, 4));
@@ -266,8 +307,10 @@ int main(void)
     check_documents(attention(&windowed, (hil_shape){4, {3, 130, 4, 128}}, 2));
     check_documents(packed_attention(&plain, (hil_shape){4, {3, 300, 4, 64}}));
     for (int packed = 0; packed < 2; ++packed) {
-        check_cached(HIL_F32, packed);
-        check_cached(HIL_BF16, packed);
+        for (int sinks = 0; sinks < 2; ++sinks) {
+            check_cached(HIL_F32, packed, sinks);
+            check_cached(HIL_BF16, packed, sinks);
+        }
     }
     gpu_end();
     return 0;

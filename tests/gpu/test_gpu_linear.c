@@ -124,6 +124,21 @@ static void check_preference(int64_t batch, int64_t length, int64_t document)
     free(target);
 }
 
+/* bf16 rounds both sides' products apart from each other, five times. */
+static void check_orthogonal(int64_t rows, int64_t cols)
+{
+    gpu_case c = {.name = "orthogonal",
+                  .op = &hil_op_orthogonal,
+                  .ins = 1,
+                  .outs = 1,
+                  .in = {{2, {rows, cols}}},
+                  .no_din = 1,
+                  .slack = 0.05};
+    gpu_check(c);
+    c.compute = HIL_BF16;
+    gpu_check(c);
+}
+
 /* An id outside the table is reported by the next wait, once. */
 static void check_fault(void)
 {
@@ -172,6 +187,10 @@ int main(void)
     check_head(4, 150, 20003, 32, 0); /* more rows than are in flight at once, twice */
     check_head(2, 75, 70001, 16, 0);
     check_head(1, 5, 270001, 16, 0); /* too wide to keep the logits */
+    check_orthogonal(64, 64);
+    check_orthogonal(96, 40);
+    check_orthogonal(40, 300);
+    check_orthogonal(768, 2304);
     check_fault();
     gpu_end();
     return 0;

@@ -47,7 +47,7 @@ static void check_rows(int64_t rows, int64_t chosen, int64_t cols)
 /* The logits of bf16 and fp16 have equal ones. */
 static void check_route(int64_t rows, int64_t experts, int64_t chosen)
 {
-    hil_route_attr attr = {chosen, false};
+    hil_route_attr attr = {.chosen = chosen};
     gpu_case c = {.name = "route",
                   .op = &hil_op_route,
                   .attr = &attr,
@@ -63,6 +63,32 @@ static void check_route(int64_t rows, int64_t experts, int64_t chosen)
     c.name = "route normalised";
     gpu_check_dtypes(c);
     c.name = "route, no gradient of weights", c.no_dout = 1 | 2 | 4;
+    gpu_check_dtypes(c);
+}
+
+/* Experts of the best groups, chosen with a bias. */
+static void check_groups(int64_t rows, int64_t experts, int64_t groups, int64_t chosen)
+{
+    hil_route_attr attr = {
+        .chosen = chosen, .groups = groups, .groups_chosen = (groups + 1) / 2, .scale = 1.5};
+    gpu_case c = {.name = "route from groups",
+                  .op = &hil_op_route,
+                  .attr = &attr,
+                  .ins = 1,
+                  .outs = 4,
+                  .in = {{3, {1, rows, experts}}},
+                  .rows = {1},
+                  .cols = {experts},
+                  .frozen = {true},
+                  .no_dout = 2 | 4 | 8};
+    gpu_check_dtypes(c);
+    attr.sigmoid = attr.normalized = attr.pairs = true;
+    c.name = "route by sigmoids";
+    gpu_check_dtypes(c);
+    c.name = "route with a bias", c.params = 1;
+    gpu_check_dtypes(c);
+    attr.groups = 0;
+    c.name = "route with a bias, without groups";
     gpu_check_dtypes(c);
 }
 
@@ -165,6 +191,9 @@ int main(void)
     check_route(1000, 128, 8);
     check_route(70, 300, 64);
     check_route(9000, 8, 2);
+    check_groups(7, 12, 4, 3);
+    check_groups(1000, 256, 8, 8);
+    check_groups(500, 160, 8, 6);
     /* Experts without rows, with one, with more than fit a part of a kernel's result. */
     const int32_t few[] = {0, 0, 4, 5, 5, 7};
     const int32_t many[] = {0, 0, 200, 201, 201, 329, 460, 460, 523, 587};

@@ -31,7 +31,7 @@ static void look(hil_param_store *store, void *out, const void *weights, size_t 
 /* While the stream copies for a long time, a step up to its norm is queued in much less. */
 static void check_queued(const kinds_side *side)
 {
-    static const placement at = {64 * M, 64 * M, 0, false, 0, false, 0, 0, NULL};
+    static const placement at = {.device = 64 * M, .host = 64 * M};
     hil_stored_param *param[PARAMS];
     hil_param_store *store = open_store("bf16", side, &at, param);
     char seen[PARAMS][64];

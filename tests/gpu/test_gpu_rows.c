@@ -70,6 +70,25 @@ static void check_gates(hil_shape shape)
     gpu_check_dtypes(one);
 }
 
+/* The second tensor has one head for all of the first. */
+static void check_join(int64_t heads, int64_t left, int64_t right)
+{
+    hil_join_attr all = {0}, wider = {left + right + 5};
+    gpu_case c = {.name = "join",
+                  .op = &hil_op_join,
+                  .attr = &all,
+                  .ins = 2,
+                  .outs = 1,
+                  .in = {{4, {2, 9, heads, left}}, {4, {2, 9, 1, right}}}};
+    gpu_check_dtypes(c);
+    c.name = "join with zeros behind", c.attr = &wider;
+    gpu_check_dtypes(c);
+    c.name = "join, no gradient of the one head", c.no_din = 2;
+    gpu_check_dtypes(c);
+    c.name = "join of one", c.no_din = 0, c.ins = 1;
+    gpu_check_dtypes(c);
+}
+
 static void check_norms(int64_t rows, int64_t cols)
 {
     hil_norm_attr attr = {.eps = 1e-5};
@@ -141,6 +160,12 @@ static void check_rope(int64_t length, int64_t heads, int64_t dim)
     gpu_check_dtypes(c);
     attr.dims = 0;
     c.name = "rope interleaved";
+    gpu_check_dtypes(c);
+    attr.first = dim / 4 * 2;
+    c.name = "rope of the end, interleaved";
+    gpu_check_dtypes(c);
+    attr.interleaved = false;
+    c.name = "rope of the end";
     gpu_check_dtypes(c);
 }
 
@@ -214,6 +239,9 @@ int main(void)
     check_norms(700, 1000);
     check_norms(20, 5120);
     check_norms(5, 12288);
+    check_join(6, 64, 32);
+    check_join(16, 128, 64);
+    check_join(3, 7, 5);
     check_rope(19, 4, 64);
     check_rope(300, 32, 128);
     check_rope(5, 3, 10);

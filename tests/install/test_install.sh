@@ -11,7 +11,7 @@ DESTDIR=$temporary/stage cmake --install "$BUILD" --prefix /opt/hilbert > "$temp
 mv "$temporary/stage/opt/hilbert" "$temporary/moved"
 prefix=$temporary/moved
 for file in bin/hilbert include/hilbert/status.h share/man/man1/hilbert.1 \
-    share/man/man1/hilbert-train.1 share/man/man3/hilbert-store.3; do
+    share/man/man1/hilbert-train.1 share/man/man3/hilbert-store.3 share/hilbert/clusters/dgx-2.json; do
     [ -s "$prefix/$file" ] || die "make install does not give $file"
 done
 libdir=$(dirname "$(find "$prefix" -name libhilbert.a)")
@@ -29,6 +29,10 @@ if [ -f "$BUILD/hilbert_mpi.so" ]; then
     "$prefix/bin/hilbert" --version | grep -q '^MPI: [A-Z]' ||
         die "the installed program does not find its MPI: $("$prefix/bin/hilbert" --version)"
 fi
+. "$TESTS/llama_config.sh"
+llama_config 257 32 64 2 4 2 64 '"rope_theta": 10000.0' > "$temporary/config.json"
+"$prefix/bin/hilbert" plan --model "$temporary/config.json" --cluster laptop > "$temporary/log" 2>&1 ||
+    { cat "$temporary/log" >&2; die "it does not find the descriptions of clusters"; }
 read -ra flags <<< "$(pkg-config --cflags hilbert)"
 read -ra shared <<< "$(pkg-config --libs hilbert)"
 read -ra static <<< "$(pkg-config --libs hilbert-static)"

@@ -30,6 +30,11 @@ import hilbert
 assert "torch" not in sys.modules
 version = subprocess.run([hilbert.program(), "--version"], capture_output=True, text=True, check=True).stdout
 assert version.split()[1] == hilbert.version(), (version, hilbert.version())
+try:
+    hilbert.offload
+    raise AssertionError("there is a PyTorch")
+except ModuleNotFoundError as error:
+    assert "pip install torch" in str(error), error
 assert os.path.dirname(hilbert.program()) == os.path.dirname(hilbert.__file__)
 END
 bare empty/bin/python check.py || die "import hilbert fails"
@@ -38,10 +43,14 @@ bare empty/bin/python check.py || die "import hilbert fails"
 llama_config 257 32 64 2 4 2 64 '"rope_theta": 10000.0, "tie_word_embeddings": true, "eos_token_id": 256' > config.json
 cp "$SOURCE/docs/memory.md" text
 run=(train --model config.json --data text --steps 3 --seq 64 --batch 4 --lr 1e-3 --device cpu)
-bare empty/bin/hilbert "${run[@]}" --out model > log 2>&1 || { cat log >&2; die "it does not train"; }
+bare env PATH="$PWD/empty/bin:/usr/bin:/bin" hilbert "${run[@]}" --out model > log 2>&1 ||
+    { cat log >&2; die "it does not train"; }
+grep -q '^  hilbert generate --model model' log || die "it does not call itself as it was called: $(cat log)"
 "$HILBERT" "${run[@]}" --out same > log 2>&1
 cmp model/model.safetensors same/model.safetensors || die "it trains to other bits than the build"
 bare empty/bin/hilbert generate --model model --tokenizer bytes --prompt a --max-tokens 4 --device cpu > log 2>&1 ||
     { cat log >&2; die "it does not generate"; }
+bare empty/bin/hilbert plan --model config.json --cluster laptop > log 2>&1 ||
+    { cat log >&2; die "it does not find the descriptions of clusters"; }
 bare empty/bin/pip uninstall --quiet --yes hilbert
 [ ! -e empty/bin/hilbert ] || die "uninstalling leaves the command"

@@ -52,7 +52,8 @@ static rounding_case rounding_make(hil_dtype dtype)
     return c;
 }
 
-/* The memory of sums and results. Without `square` nothing is squared. */
+/* The memory of sums and results. Without `square` nothing is squared, without `out` nothing is
+   stored. */
 typedef struct rounding_place {
     const float *sum;
     void *out;
@@ -74,9 +75,9 @@ static void rounding_run(const rounding_case *c, int64_t piece, const rounding_p
                 *s = (hil_rounding_range){.first = from - at,
                                           .count = to - from,
                                           .sum = place->sum + from,
-                                          .out = (char *)place->out +
-                                                 (size_t)from * hil_dtype_size(c->dtype),
                                           .last = to == end};
+                if (place->out)
+                    s->out = (char *)place->out + (size_t)from * hil_dtype_size(c->dtype);
                 if (place->square) {
                     s->lanes = place->lanes + block * HIL_SQUARES;
                     s->square = place->square + block;
@@ -89,15 +90,21 @@ static void rounding_run(const rounding_case *c, int64_t piece, const rounding_p
     }
 }
 
-/* Every dtype in small and large pieces, with and without squares; in place where possible. */
-static void rounding_each(void check(hil_dtype dtype, int64_t piece, bool squares, bool in_place))
+/* Where the rounded numbers go. */
+typedef enum rounding_into { ROUNDING_OUT, ROUNDING_IN_PLACE, ROUNDING_NOWHERE } rounding_into;
+
+/* Every dtype in small and large pieces, with and without squares; in place where possible; only
+   squared. */
+static void rounding_each(void check(hil_dtype dtype, int64_t piece, bool squares,
+                                     rounding_into into))
 {
     const int64_t pieces[] = {4096, 5 * 4096, 1 << 20};
     for (int d = HIL_F32; d <= HIL_F16; ++d)
         for (int p = 0; p < 3; ++p) {
-            check((hil_dtype)d, pieces[p], true, false);
-            check((hil_dtype)d, pieces[p], false, false);
-            if (d == HIL_F32) check((hil_dtype)d, pieces[p], true, true);
+            check((hil_dtype)d, pieces[p], true, ROUNDING_OUT);
+            check((hil_dtype)d, pieces[p], false, ROUNDING_OUT);
+            check((hil_dtype)d, pieces[p], true, ROUNDING_NOWHERE);
+            if (d == HIL_F32) check((hil_dtype)d, pieces[p], true, ROUNDING_IN_PLACE);
         }
 }
 

@@ -8,7 +8,8 @@ static const char good[] =
     "\"tensor_tflops\": 100, \"fp32_tflops\": 10, \"memory_gb_s\": 1000, "
     "\"bus_gb_s\": 10}, \"bus_gb_s\": 40, \"ram_gib\": 64, \"ram_gb_s\": 260, "
     "\"drives\": {\"count\": 4, \"gb\": 1000, \"read_gb_s\": 6, \"write_gb_s\": 2}, "
-    "\"network\": {\"inside_gb_s\": 100, \"between_gb_s\": 25}}";
+    "\"network\": {\"inside_gb_s\": 100, \"between_gb_s\": 25, \"inside_us\": 2, "
+    "\"between_us\": 10}}";
 
 static void refuse(const char *text, const char *words)
 {
@@ -22,9 +23,10 @@ static void check_speeds(void)
     hil_machine m = {0};
     CHECK_OK(hil_cluster_parse(&c, good, strlen(good), "file"));
     hil_cluster_speeds(&c, &m);
-    CHECK_NEAR(m.speeds.to_device, 5e9, 1); /* 40 GB/s for 8, less than 8 alone */
-    CHECK_NEAR(m.speeds.disk_read, 3e9, 1); /* 4 x 6 GB/s for 8 */
-    CHECK_NEAR(m.speeds.network, 25e9, 1);  /* between nodes */
+    CHECK_NEAR(m.speeds.to_device, 5e9, 1);          /* 40 GB/s for 8, less than 8 alone */
+    CHECK_NEAR(m.speeds.disk_read, 3e9, 1);          /* 4 x 6 GB/s for 8 */
+    CHECK_NEAR(m.speeds.network, 25e9, 1);           /* between nodes */
+    CHECK_NEAR(m.speeds.network_call, 26e-6, 1e-12); /* 3 hops inside, 2 between */
     CHECK_NEAR(m.speeds.update, 0.7 * 260e9 / 26 / 8, 1);
     hil_cluster_double(&c, HIL_CLUSTER_NETWORK, &twice);
     hil_cluster_speeds(&twice, &m);
@@ -37,10 +39,42 @@ static void check_speeds(void)
     CHECK_NEAR(m.speeds.network, 100e9, 1); /* inside the only node */
 }
 
+/* A node whose CPU computes; printed and read again it is the same. */
+static void check_cpu(void)
+{
+    static const char text[] =
+        "{\"name\": \"c\", \"cpu\": {\"name\": \"x\", \"fp32_tflops\": 0.5, \"bf16_tflops\": 2, "
+        "\"attention_tflops\": 0.25, \"memory_gb_s\": 40, \"call_us\": 20}, \"bus_gb_s\": 10, "
+        "\"ram_gib\": 64, \"ram_gb_s\": 52, "
+        "\"drives\": {\"count\": 2, \"gb\": 1000, \"read_gb_s\": 6, \"write_gb_s\": 2}}";
+    hil_cluster c, again;
+    hil_machine m = {0}, n = {0};
+    char *printed = NULL;
+    size_t size = 0;
+    CHECK_OK(hil_cluster_parse(&c, text, strlen(text), "file"));
+    hil_cluster_speeds(&c, &m);
+    CHECK_NEAR(m.speeds.gemm[0], 5e11, 1);
+    CHECK_NEAR(m.speeds.gemm[1], 2e12, 1);
+    CHECK_NEAR(m.speeds.to_device, 1e10, 1);
+    CHECK_NEAR(m.speeds.update, 0.7 * 2e9, 1);
+    CHECK_NEAR(m.speeds.update_device, 0, 0);
+    FILE *out = open_memstream(&printed, &size);
+    CHECK_OK(hil_cluster_print(&c, out));
+    fclose(out);
+    CHECK_OK(hil_cluster_parse(&again, printed, size, "printed"));
+    hil_cluster_speeds(&again, &n);
+    CHECK(memcmp(&m.speeds, &n.speeds, sizeof m.speeds) == 0);
+    CHECK(c.ram == again.ram && c.drive_bytes == again.drive_bytes && c.drives == again.drives);
+    free(printed);
+    refuse("{\"cpu\": {}, \"gpu\": \"H100\", \"ram_gib\": 64}", "with cpu there is no gpu");
+    refuse("{\"cpu\": {}, \"ram_gib\": 64}", "cpu.fp32_tflops must be");
+}
+
 int main(void)
 {
-    static const char *const shipped[] = {"dgx-2", "dgx-h100", "dgx-h200",
-                                          "gh200", "rtx-4090", "laptop"};
+    static const char *const shipped[] = {"dgx-2",    "dgx-h100", "dgx-h200",    "gh200",
+                                          "rtx-3090", "rtx-4060", "rtx-4060-ti", "rtx-4070",
+                                          "rtx-4090", "laptop"};
     for (size_t i = 0; i < sizeof shipped / sizeof *shipped; ++i) {
         char path[1024];
         hil_cluster c;
@@ -49,6 +83,7 @@ int main(void)
         CHECK(c.ram > 0 && c.drives > 0 && c.gpu.mib > 0);
     }
     check_speeds();
+    check_cpu();
     refuse("[]", "not a JSON object");
     refuse("{\"ram\": 4}", "did you mean \"ram_gib\"?");
     refuse("{\"gpu\": \"H100\", \"ram_gib\": -1}", "ram_gib must be a number from");
@@ -57,5 +92,11 @@ int main(void)
     refuse("{\"gpu\": \"H100\", \"ram_gib\": 64, \"gpus\": 2.5}", "must be whole");
     refuse("{\"gpu\": {\"memory_gib\": 0.5}, \"ram_gib\": 64}", "gpu.memory_gib must be");
     refuse("{\"gpu\": \"H100\", \"ram_gib\": 64, \"drives\": {\"count\": 1}}", "drives.gb");
+    refuse("{\"gpu\": \"H100\", \"ram_gib\": 64, \"layout\": {\"weights\": \"cpu\"}}",
+           "layout.weights is \"cpu\", but may be \"gpu\" to \"drives\"");
+    refuse("{\"gpu\": \"H100\", \"ram_gib\": 64, \"layout\": {\"model_parallel\": 2}}",
+           "layout.model_parallel must divide");
+    refuse("{\"gpu\": \"H100\", \"ram_gib\": 64, \"layout\": {\"efficiency\": 1.5}}",
+           "layout.efficiency is a part: at most 1");
     return 0;
 }

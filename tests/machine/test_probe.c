@@ -3,6 +3,7 @@
 #include "io/file.h"
 #include "machine/devices.h"
 #include "machine/probe.h"
+#include "tensor/tensor.h"
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -35,6 +36,7 @@ static void check_plausible(const hil_speeds *s)
     CHECK(s->to_device > 1e8 && s->to_device < 1e13);
     CHECK(s->update > 1e6 && s->update < 1e12);
     CHECK(s->op_call > 0 && s->op_call < 0.1);
+    CHECK(s->pool_run >= 0 && 2 * s->pool_run < s->op_call);
     CHECK(s->disk_read > 1e5 && s->disk_write > 1e5 && s->disk_mixed > 1e5);
 }
 
@@ -50,6 +52,7 @@ static void check_memory(const char *folder)
     CHECK_OK(hil_machine_find(&options, NULL, &quick, &observer, &first));
     CHECK_INT(measured, 2); /* the machine and the drive */
     check_plausible(&first.speeds);
+    CHECK(first.speeds.threads == 2 && first.speeds.cpus >= 1 && first.speeds.pool_run > 0);
     CHECK_OK(hil_machine_find(&options, NULL, &quick, &observer, &second));
     CHECK_INT(measured, 2);
     CHECK(same(&first, &second));
@@ -153,8 +156,22 @@ static void check_device(const char *folder)
     CHECK_OK(hil_path_join(cache, folder, "devices.json"));
     CHECK_OK(hil_devices_open(&(hil_device_choice){.name = "threads"}, NULL, NULL, &device));
     hil_probe_options options = {.threads = 1, .cache = cache};
+    /* A store measures copies and updates only; what plans need besides is measured later. */
+    hil_effort states = quick;
+    states.states = true;
+    hil_machine_assume(&options, device, &second);
+    CHECK_OK(hil_machine_find(&options, device, &states, NULL, &first));
+    CHECK(first.speeds.gemm[HIL_BF16] == second.speeds.gemm[HIL_BF16]);
+    CHECK(first.speeds.to_device != second.speeds.to_device);
+    CHECK(first.speeds.update_device != second.speeds.update_device);
+    CHECK_OK(hil_machine_find(&options, device, &states, NULL, &second));
+    CHECK(memcmp(&first.speeds, &second.speeds, sizeof first.speeds) == 0);
     CHECK_OK(hil_machine_find(&options, device, &quick, NULL, &first));
+    CHECK(first.speeds.gemm[HIL_BF16] != second.speeds.gemm[HIL_BF16]);
+    CHECK_OK(hil_machine_find(&options, device, &states, NULL, &second)); /* all is known */
+    CHECK(memcmp(&first.speeds, &second.speeds, sizeof first.speeds) == 0);
     check_plausible(&first.speeds);
+    CHECK(first.speeds.threads == 0); /* the CPU does not compute */
     CHECK(first.speeds.update_device > 1e5 && first.speeds.update_device < 1e13);
     CHECK(first.speeds.one_way > 1e8 && first.speeds.one_way < 1e13);
     CHECK(strstr(first.name, device->name) == first.name);

@@ -4,6 +4,7 @@
 
 #include "model_golden.h"
 #include "format/peft_experts.h"
+#include "format/stacked.h"
 #include "lora/lora.h"
 #include "store/state.h"
 
@@ -41,7 +42,7 @@ static inline adapter_run adapter_start(const char *name, const hil_trainer_opti
     CHECK_OK(hil_peft_open(&r.peft, folder));
     CHECK_OK(hil_lora_attach(r.base.model, &r.config, &r.peft, &lora));
     CHECK_OK(hil_trainer_open(&r.base.trainer, r.base.model, options, NULL));
-    CHECK_OK(hil_safetensors_open_folder(&weights, path));
+    CHECK_OK(hil_stacked_open(&weights, path, &r.config));
     CHECK_OK(hil_weights_load(r.base.model->store, r.base.trainer->pool, weights));
     hil_safetensors_close(weights);
     CHECK_OK(hil_peft_experts_open(&weights, folder, &r.peft, &r.config, r.base.model->store));
@@ -67,7 +68,7 @@ static inline void adapter_stop(adapter_run *r)
 }
 
 /* Compares the adapter of an expert: by PEFT's code, A is (experts, rank, in) and B (out, rank,
-   experts). */
+   experts); in gpt-oss the rows of gate and up, in `out`, alternate. */
 static inline double adapter_compare_expert(const adapter_run *r, const hil_peft_place *place,
                                             const char *grad, const float *got, int64_t count)
 {
@@ -77,9 +78,12 @@ static inline double adapter_compare_expert(const adapter_run *r, const hil_peft
     bool b = strstr(grad, "lora_B") != NULL;
     double worst = 0;
     CHECK_INT(all, place->members * count);
+    int64_t parts = place->members / experts, rank = place->whole.dim[1] / experts;
+    bool alternate = parts == 2 && strcmp(r->config.arch->name, "gpt_oss") == 0;
     for (int64_t k = 0; k < count; ++k) {
-        int64_t part = place->index / experts;
-        float expected = b ? whole[(part * count + k) * experts + e] : whole[e * count + k];
+        int64_t part = place->index / experts, at = part * count + k;
+        if (b && alternate) at = (k / rank * 2 + part) * rank + k % rank;
+        float expected = b ? whole[at * experts + e] : whole[e * count + k];
         worst = fmax(worst, fabs((double)got[k] - (double)expected));
     }
     hil_free(whole);

@@ -320,9 +320,43 @@ static void check_edits(void)
         "\"num_attention_heads\":4,\"num_key_value_heads\":2,\n    \"dtype\": \"bfloat16\" }\n");
 }
 
+#define DEEPSEEK                                                                                   \
+    "{\"model_type\":\"deepseek_v3\"," LLAMA_SIZES                                                 \
+    "\"num_attention_heads\":4,\"num_key_value_heads\":4,\"n_routed_experts\":16"
+
+/* The keys of the published DeepSeek-V3, and what transformers makes of them. */
+static void check_deepseek(void)
+{
+    static const char json[] = DEEPSEEK
+        ",\"num_experts_per_tok\":4,\"first_k_dense_replace\":1,\"n_shared_experts\":3,"
+        "\"moe_intermediate_size\":10,\"moe_layer_freq\":1,\"scoring_func\":\"sigmoid\","
+        "\"topk_method\":\"noaux_tc\",\"num_nextn_predict_layers\":1,\"rope_scaling\":{\"type\":"
+        "\"yarn\",\"factor\":40,\"mscale\":1.0,\"mscale_all_dim\":1.0,"
+        "\"original_max_position_embeddings\":4096,\"beta_fast\":32,\"beta_slow\":1}}";
+    hil_config c;
+    CHECK_OK(hil_config_parse(&c, json, strlen(json), "t"));
+    CHECK_INT(hil_config_key_dim(&c), 192);
+    CHECK_INT(c.latent.value, 128);
+    CHECK_INT(c.mixture.shared, 30);
+    CHECK_INT(c.mixture.groups, 8);
+    CHECK_INT(c.mixture.dense[0], 1);
+    CHECK_NEAR(c.rope.attention_factor, 1, 0);
+    double mscale = 0.1 * log(40) + 1;
+    CHECK_NEAR(c.attention_scale, mscale * mscale / sqrt(192), 1e-12);
+    check_bad(DEEPSEEK ",\"scoring_func\":\"softmax\"}", "for deepseek_v3 only sigmoid is known");
+    check_bad(DEEPSEEK ",\"moe_layer_freq\":2}", "\"moe_layer_freq\" other than 1");
+    check_bad(DEEPSEEK ",\"n_group\":5}", "\"n_group\" does not cut the experts into groups");
+    check_bad(DEEPSEEK ",\"topk_group\":1}", "\"topk_group\" leaves too few experts");
+    check_bad(DEEPSEEK ",\"v_head_dim\":193}", "\"v_head_dim\" is larger");
+    check_bad(DEEPSEEK ",\"mlp_bias\":true}", "\"mlp_bias\" is true");
+    check_bad("{\"model_type\":\"qwen3_next\",\"linear_num_key_heads\":16}",
+              "\"qwen3_next\" is not supported: it has layers with linear attention");
+}
+
 int main(void)
 {
     check_golden();
+    check_deepseek();
     check_refused();
     check_sizes();
     check_numbers_refused();

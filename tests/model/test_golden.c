@@ -49,6 +49,7 @@ static void check_gradients(golden_run *run, const int32_t *tokens, int64_t micr
     for (size_t i = 0; i < hil_store_count(store); ++i) {
         hil_param *p = hil_store_at(store, i);
         char name[300];
+        if (!hil_param_trainable(p)) continue;
         snprintf(name, sizeof name, "grad.%s", hil_param_spec_of(p)->name);
         int64_t count;
         float *expected = golden_floats(run->golden, name, &count), *got;

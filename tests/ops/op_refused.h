@@ -24,7 +24,8 @@ static inline hil_op_call op_call_of(const op_case *c)
         call.in[i].shape = c->in_shape[i];
     }
     for (int i = 0; i < c->params; ++i)
-        call.param[i] = (hil_op_param){HIL_F32, c->rows[i], c->cols[i], c->rows[i] + 1, true};
+        call.param[i] =
+            (hil_op_param){HIL_F32, c->rows[i], c->cols[i], c->rows[i] + 1, true, false};
     return call;
 }
 

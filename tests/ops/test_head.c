@@ -83,7 +83,11 @@ static void check_chunks(void)
     for (int i = 0; i < ROWS; ++i) targets[i] = i % 7 == 3 ? -1 : i * 4001;
     for (int i = 0; i < ROWS * 2; ++i) x[i] = (float)op_random();
     for (int i = 0; i < VOCAB * 2; ++i) w[i] = (float)op_random();
-    op_result r = {.param = {{HIL_F32, VOCAB, 2, 100001, true}}, .weight = {w}, .gradient = {sum}};
+    op_result r = {
+        .param =
+            {{.dtype = HIL_F32, .rows = VOCAB, .cols = 2, .tile_rows = 100001, .trainable = true}},
+        .weight = {w},
+        .gradient = {sum}};
     hil_op_call call = {
         .op = &hil_op_head,
         .differentiate = true,

@@ -147,7 +147,7 @@ typedef struct routed {
 
 static void run_route(routed *r, bool normalized, bool back, int threads)
 {
-    hil_route_attr attr = {CHOSEN, normalized};
+    hil_route_attr attr = {.chosen = CHOSEN, .normalized = normalized};
     hil_op_call call = {.op = &hil_op_route,
                         .attr = &attr,
                         .compute = HIL_F32,

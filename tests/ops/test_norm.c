@@ -1,4 +1,4 @@
-/* test_norm.c - LayerNorm and RMSNorm: rows, weights and their gradients. */
+/* test_norm.c - LayerNorm, RMSNorm and norms of heads: rows, weights and their gradients. */
 #include "ops/op_refused.h"
 
 static const hil_norm_attr attr = {.eps = 1e-5}, plus = {.eps = 1e-5, .offset = 1};
@@ -6,16 +6,18 @@ static const hil_norm_attr attr = {.eps = 1e-5}, plus = {.eps = 1e-5, .offset = 
 static void reference(const op_case *c, double *const *in, double *const *param, double *const *out)
 {
     int64_t rows = hil_shape_rows(&c->in_shape[0]), n = hil_shape_cols(&c->in_shape[0]);
-    bool centered = c->op == &hil_op_layernorm;
+    bool centered = c->op != &hil_op_rmsnorm;
+    int64_t heads = c->op == &hil_op_head_norm ? c->in_shape[0].dim[2] : 1;
     for (int64_t r = 0; r < rows; ++r) {
         const double *x = in[0] + r * n;
         double mean = 0, square = 0;
         for (int64_t i = 0; i < n; ++i) mean += centered ? x[i] / (double)n : 0;
         for (int64_t i = 0; i < n; ++i) square += (x[i] - mean) * (x[i] - mean) / (double)n;
         for (int64_t i = 0; i < n; ++i)
-            out[0][r * n + i] = (x[i] - mean) / sqrt(square + attr.eps) *
-                                    (param[0][i] + ((const hil_norm_attr *)c->attr)->offset) +
-                                (c->params > 1 ? param[1][i] : 0);
+            out[0][r * n + i] =
+                (x[i] - mean) / sqrt(square + attr.eps) *
+                    (param[0][r % heads * n + i] + ((const hil_norm_attr *)c->attr)->offset) +
+                (c->params > 1 ? param[1][i] : 0);
     }
 }
 
@@ -41,8 +43,10 @@ static void check_offset(void)
     enum { N = 768 };
     float x[N], y[N], one[N], saved[2], scratch[4 * N] __attribute__((aligned(64)));
     for (int i = 0; i < N; ++i) x[i] = 1000 + (i % 2 ? 0.5f : -0.5f), one[i] = 1;
-    op_result r = {.param = {{HIL_F32, 1, N, 1, true}, {HIL_F32, 1, N, 1, true}},
-                   .weight = {one, one}};
+    op_result r = {
+        .param = {{.dtype = HIL_F32, .rows = 1, .cols = N, .tile_rows = 1, .trainable = true},
+                  {.dtype = HIL_F32, .rows = 1, .cols = N, .tile_rows = 1, .trainable = true}},
+        .weight = {one, one}};
     hil_op_call call = {.op = &hil_op_layernorm,
                         .attr = &attr,
                         .params = 2,
@@ -60,6 +64,28 @@ static void check_offset(void)
     CHECK_OK(hil_op_layernorm.forward(&call));
     for (int i = 0; i < N; ++i) CHECK_NEAR((double)y[i], i % 2 ? 2 : 0, 1e-4);
     hil_pool_destroy(call.pool);
+}
+
+/* Weights of all heads in a vector, or in a matrix with any tiles. */
+static void check_heads(void)
+{
+    static const hil_shape shapes[] = {{4, {2, 1, 3, 6}}, {4, {1, 20, 2, 17}}, {4, {0, 2, 3, 4}}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+        op_case c = norm(&hil_op_head_norm, shapes[i]);
+        c.rows[0] = shapes[i].dim[2];
+        op_check_dtypes(c);
+        c.rows[0] = 1;
+        c.cols[0] *= shapes[i].dim[2];
+        op_check_dtypes(c);
+        c.frozen[0] = true;
+        op_check_dtypes(c);
+    }
+    op_case wrong = norm(&hil_op_head_norm, shapes[0]);
+    OP_REFUSED(&wrong, "head_norm: parameter 0 is (1, 6), expected 18 numbers for (2, 1, 3, 6)");
+    wrong.in_shape[0] = (hil_shape){3, {2, 3, 6}};
+    OP_REFUSED(&wrong, "head_norm: input 0 is (2, 3, 6), expected 4 dimensions");
+    wrong.params = 2;
+    OP_REFUSED(&wrong, "head_norm: 2 parameters, expected 1");
 }
 
 int main(void)
@@ -90,5 +116,6 @@ int main(void)
         OP_REFUSED(&wrong, "norm: 0 parameters");
     }
     check_offset();
+    check_heads();
     return 0;
 }

@@ -66,8 +66,8 @@ static hil_op_call linear(side *s, hil_device *device, hil_pool *pool)
                         .params = 2,
                         .source = &source,
                         .owner = s};
-    call.param[0] = (hil_op_param){HIL_F32, OUT, IN, TILE, true};
-    call.param[1] = (hil_op_param){HIL_F32, 1, OUT, 1, true};
+    call.param[0] = (hil_op_param){HIL_F32, OUT, IN, TILE, true, false};
+    call.param[1] = (hil_op_param){HIL_F32, 1, OUT, 1, true, false};
     call.in[0] = (hil_tensor){HIL_F32, {2, {ROWS, IN}}, m->x};
     CHECK_OK(hil_op_infer(&call));
     CHECK(call.forward_scratch <= sizeof m->scratch && call.backward_scratch <= sizeof m->scratch);
@@ -156,7 +156,7 @@ static hil_status embed(side *s, hil_device *device, hil_pool *pool)
                         .params = 1,
                         .source = &source,
                         .owner = s};
-    call.param[0] = (hil_op_param){HIL_F32, OUT, IN, TILE, false};
+    call.param[0] = (hil_op_param){HIL_F32, OUT, IN, TILE, false, false};
     call.in[0] = (hil_tensor){HIL_I32, {2, {1, ROWS}}, s->at->ids};
     HIL_TRY(hil_op_infer(&call));
     call.out[0].data = s->at->rows;

@@ -7,14 +7,14 @@ static void reference(const op_case *c, double *const *in, double *const *param,
     const hil_rope_attr *attr = c->attr;
     const float *frequency = attr->frequency;
     const int64_t *d = c->in_shape[0].dim;
-    int64_t half = (attr->dims ? attr->dims : d[3]) / 2;
+    int64_t half = (attr->dims ? attr->dims : d[3] - attr->first) / 2;
     double factor = attr->factor > 0 ? attr->factor : 1;
     for (int64_t i = 0; i < hil_shape_count(&c->in_shape[0]); ++i) out[0][i] = in[0][i];
     for (int64_t r = 0; r < d[0] * d[1]; ++r)
         for (int64_t h = 0; h < d[2]; ++h)
             for (int64_t i = 0; i < half; ++i) {
                 double angle = (double)((float)in[1][r] * frequency[i]); /* product in fp32 */
-                int64_t head = (r * d[2] + h) * d[3];
+                int64_t head = (r * d[2] + h) * d[3] + attr->first;
                 int64_t low = head + (attr->interleaved ? 2 * i : i);
                 int64_t high = attr->interleaved ? low + 1 : low + half;
                 out[0][low] = factor * (in[0][low] * cos(angle) - in[0][high] * sin(angle));
@@ -47,6 +47,9 @@ int main(void)
         {.frequency = frequency, .interleaved = true},
         {.frequency = frequency, .dims = 4, .interleaved = true, .factor = 1.3},
         {.frequency = frequency, .factor = 0.7},
+        {.frequency = frequency, .first = 4},
+        {.frequency = frequency, .first = 3, .dims = 6},
+        {.frequency = frequency, .first = 2, .dims = 6, .interleaved = true, .factor = 1.3},
     };
     for (size_t i = 0; i < sizeof variants / sizeof *variants; ++i)
         op_check_dtypes((op_case){.op = &hil_op_rope,
@@ -68,7 +71,7 @@ int main(void)
     OP_REFUSED(&wrong, "rope: heads of 5 numbers in (2, 3, 4, 5)");
     wrong.attr = &variants[0];
     wrong.in_shape[0].dim[3] = 2;
-    OP_REFUSED(&wrong, "rope: 4 numbers turn, but heads are (2, 3, 4, 2)");
+    OP_REFUSED(&wrong, "rope: 4 numbers turn after 0, but heads are (2, 3, 4, 2)");
     wrong.in_shape[0].ndim = 3;
     OP_REFUSED(&wrong, "rope: input 0 is (2, 3, 4), expected 4 dimensions");
     return 0;

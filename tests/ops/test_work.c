@@ -2,6 +2,8 @@
 #include "check.h"
 #include "ops/ops.h"
 #include "ops/op_cost.h"
+#include "autograd/cost.h"
+#include "speeds.h"
 
 static char somewhere;
 
@@ -12,20 +14,25 @@ static hil_op_call call_of(const hil_op *op, const void *attr, hil_shape in)
     return call;
 }
 
-static hil_work work_of(hil_op_call *call, bool backward)
+static hil_work work_on(hil_op_call *call, bool backward, int threads)
 {
     hil_work w;
     CHECK_OK(call->op->infer(call));
-    hil_op_work(call, backward, &w);
-    CHECK(w.gemm >= 0 && w.attention >= 0 && w.bytes > 0 && w.extra >= 0);
+    hil_op_work(call, backward, threads, &w);
+    CHECK(w.gemm >= 0 && w.attention >= 0 && w.bytes > 0 && w.extra >= 0 && w.runs >= 0);
     return w;
+}
+
+static hil_work work_of(hil_op_call *call, bool backward)
+{
+    return work_on(call, backward, 0);
 }
 
 static void check_products(void)
 {
     hil_op_call call = call_of(&hil_op_linear, NULL, (hil_shape){3, {2, 5, 7}});
     call.params = 1;
-    call.param[0] = (hil_op_param){HIL_BF16, 11, 7, 11, true};
+    call.param[0] = (hil_op_param){HIL_BF16, 11, 7, 11, true, false};
     CHECK_NEAR(work_of(&call, false).gemm, 2. * 10 * 11 * 7, 0);
     CHECK_NEAR(work_of(&call, true).gemm, 2. * 10 * 11 * 7, 0); /* no gradient of the input */
     hil_op_call residual = call;
@@ -43,7 +50,7 @@ static void check_products(void)
     call.ins = 2;
     call.in[1] = (hil_tensor){HIL_I32, {2, {2, 5}}, NULL};
     call.params = 1;
-    call.param[0] = (hil_op_param){HIL_BF16, 100, 7, 100, true};
+    call.param[0] = (hil_op_param){HIL_BF16, 100, 7, 100, true, false};
     CHECK_NEAR(work_of(&call, false).gemm, 2. * 10 * 100 * 7, 0);
     call.differentiate = true;
     CHECK_NEAR(work_of(&call, false).gemm, 6. * 10 * 100 * 7, 0);
@@ -57,10 +64,10 @@ static void check_apart(void)
     hil_op_call call = call_of(&hil_op_linear, NULL, (hil_shape){2, {512, 1024}});
     call.params = 1;
     call.din[0].data = &somewhere;
-    call.param[0] = (hil_op_param){HIL_BF16, 16, 1024, 16, true};
+    call.param[0] = (hil_op_param){HIL_BF16, 16, 1024, 16, true, false};
     CHECK_NEAR(work_of(&call, false).apart, work_of(&call, false).bytes, 0);
     CHECK_NEAR(work_of(&call, true).apart, work_of(&call, true).bytes, 0);
-    call.param[0] = (hil_op_param){HIL_BF16, 1024, 1024, 1024, false};
+    call.param[0] = (hil_op_param){HIL_BF16, 1024, 1024, 1024, false, false};
     CHECK_NEAR(work_of(&call, false).apart, 0, 0);
     CHECK_NEAR(work_of(&call, true).apart, 0, 0);
     call.param[0].tile_rows = 256; /* 3 sums of earlier tiles and the last, then 2 bytes rounded */
@@ -68,6 +75,35 @@ static void check_apart(void)
     CHECK_NEAR(work_of(&call, true).apart, 512. * 1024 * (4 * 4 + 2), 0);
     call.din_add[0] = true;
     CHECK_NEAR(work_of(&call, true).apart, 512. * 1024 * (4 * 4 + 4), 0);
+}
+
+/* In 8 bits: the same products, and what is rounded before them: x and the weight, in backward dy,
+   the weight for dx, and x for the gradient of the weight. */
+static void check_fp8(void)
+{
+    hil_op_call call = call_of(&hil_op_linear, NULL, (hil_shape){2, {512, 1024}});
+    call.params = 1;
+    call.din[0].data = &somewhere;
+    call.param[0] = (hil_op_param){HIL_BF16, 256, 1024, 256, true, false};
+    for (int backward = 0; backward < 2; ++backward) {
+        double rounded = 256. * 1024 + 512. * 1024 + (backward ? 512. * 256 : 0);
+        call.param[0].fp8 = false;
+        hil_work half = work_of(&call, backward);
+        CHECK_NEAR(half.gemm_fp8, 0, 0);
+        call.param[0].fp8 = true;
+        hil_work eight = work_of(&call, backward);
+        CHECK_NEAR(eight.gemm, 0, 0);
+        CHECK_NEAR(eight.gemm_fp8, half.gemm, 0);
+        CHECK_NEAR(eight.apart - half.apart, 5 * rounded, 0);
+        CHECK(eight.extra > half.extra);
+    }
+    call.param[0].trainable = false;
+    CHECK_NEAR(work_of(&call, true).apart, 5 * (512. * 256 + 256. * 1024), 0);
+    hil_speeds speeds = any_speeds;
+    hil_work work = {.gemm_fp8 = 1e10};
+    CHECK_NEAR(hil_cost_seconds(&work, &speeds, HIL_BF16), 1 + 1e-6, 1e-12);
+    speeds.gemm_fp8 = 2e10;
+    CHECK_NEAR(hil_cost_seconds(&work, &speeds, HIL_BF16), 0.5 + 1e-6, 1e-12);
 }
 
 static double count_pairs(int64_t queries, int64_t past, int64_t window)
@@ -120,10 +156,59 @@ static void check_rows(void)
     CHECK(work_of(&gelu, false).extra > simple.extra && simple.extra > 0);
 }
 
+/* Work is stretched where threads idle, and never shrinks; without threads nothing is. */
+static void check_threads(void)
+{
+    hil_op_call call = call_of(&hil_op_linear, NULL, (hil_shape){2, {64, 96}});
+    call.params = 1;
+    call.din[0].data = &somewhere;
+    call.param[0] = (hil_op_param){HIL_BF16, 64, 96, 64, true, false};
+    for (int backward = 0; backward < 2; ++backward) {
+        double plain = work_of(&call, backward).gemm, last = 0;
+        CHECK(work_of(&call, backward).runs == 0);
+        for (int threads = 1; threads <= 256; threads *= 2) {
+            hil_work w = work_on(&call, backward, threads);
+            CHECK(w.gemm >= plain && w.gemm >= last && w.gemm <= plain * threads * 4);
+            last = w.gemm;
+        }
+        CHECK(last > 2 * plain);      /* too small for so many threads */
+        call.param[0].tile_rows = 16; /* four products instead of one, or two */
+        CHECK(work_on(&call, backward, 4).runs >= work_on(&call, backward, 1).runs);
+        CHECK_NEAR(work_of(&call, backward).gemm, plain, 0);
+        call.param[0].tile_rows = 64;
+    }
+    /* Large enough for all of them: as much work as without threads. */
+    call = call_of(&hil_op_linear, NULL, (hil_shape){2, {4608, 1024}});
+    call.params = 1;
+    call.param[0] = (hil_op_param){HIL_BF16, 4096, 1024, 4096, true, false};
+    CHECK_NEAR(work_on(&call, false, 16).gemm, work_of(&call, false).gemm,
+               0.1 * work_of(&call, false).gemm);
+    CHECK(work_on(&call, false, 16).runs >= 2);
+
+    /* One sequence with two groups of heads: backward has two tasks. */
+    hil_attention_attr attr = {.scale = 1};
+    call = call_of(&hil_op_attention, &attr, (hil_shape){4, {1, 9, 4, 8}});
+    call.ins = 4;
+    call.in[1] = call.in[2] = (hil_tensor){HIL_BF16, {4, {1, 9, 2, 8}}, NULL};
+    call.in[3] = (hil_tensor){HIL_I32, {2, {1, 9}}, NULL};
+    CHECK_NEAR(work_on(&call, true, 16).attention, 8 * work_of(&call, true).attention, 0);
+    CHECK_NEAR(work_on(&call, true, 2).attention, work_of(&call, true).attention, 0);
+
+    /* 8192 elements are one task. */
+    call = call_of(&hil_op_add, NULL, (hil_shape){2, {64, 128}});
+    call.ins = 2;
+    call.in[1] = call.in[0];
+    hil_work w = work_on(&call, false, 4), one = work_of(&call, false);
+    CHECK_NEAR(w.bytes + w.extra, 4 * (one.bytes + one.extra), 0);
+    CHECK(w.runs == 0);
+}
+
 int main(void)
 {
+    check_threads();
     check_products();
     check_apart();
+    check_fp8();
     check_attention();
     check_rows();
     return 0;

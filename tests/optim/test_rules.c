@@ -16,8 +16,9 @@ typedef struct state {
     uint16_t high[N], low[N], half[N];
 } state;
 
-/* shrink, rest of beta1, beta2 and its rest, rate, root, eps, factor */
-static const hil_rule_step numbers = {0.9999f, 0.1f, 0.95f, 0.05f, 0.002f, 1.3f, 1e-8f, 0.5f};
+/* shrink, rest of beta1, beta2 and its rest, rate, root, eps, factor, lr */
+static const hil_rule_step numbers = {0.9999f, 0.1f,  0.95f, 0.05f, 0.002f,
+                                      1.3f,    1e-8f, 0.5f,  0.01f};
 
 static float number(uint64_t i)
 {
@@ -169,7 +170,7 @@ int main(void)
         check_bits(&hil_rules[r], &got[r]);
     }
     const hil_rule *none;
-    CHECK_FAILS(hil_rule_find("sgd", &none), HIL_ERR_USAGE, "adamw, lion or adamw8bit");
+    CHECK_FAILS(hil_rule_find("sgd", &none), HIL_ERR_USAGE, "adamw, lion, adamw8bit or muon");
     check_adamw(&got[HIL_ADAMW]);
     check_lion(&got[HIL_LION]);
     check_adamw8bit(&got[HIL_ADAMW8BIT]);

@@ -5,13 +5,14 @@
 #include "plan/outline.h"
 
 static const hil_outline_unit units[] = {
-    {"embed[0]", 4096, {8192, 8192, 16384, 16384, 8192}, 2, HIL_QUANT_NONE},
-    {"embed[1]", 256, {512, 512, 1024, 1024, 512}, 2, HIL_QUANT_NONE},
-    {"norm and 1 more", 512, {2048, 0, 2048, 2048, 2048}, 1, HIL_QUANT_NONE},
-    {"frozen", 1024, {2048, 0, 0, 0, 0}, 0, HIL_QUANT_NONE},
+    {.name = "embed[0]", .elements = 4096, .bytes = {8192, 8192, 16384, 16384, 8192}, .uses = 2},
+    {.name = "embed[1]", .elements = 256, .bytes = {512, 512, 1024, 1024, 512}, .uses = 2},
+    {.name = "norm and 1 more", .elements = 512, .bytes = {2048, 0, 2048, 2048, 2048}, .uses = 1},
+    {.name = "frozen", .elements = 1024, .bytes = {2048, 0, 0, 0, 0}, .uses = 0},
 };
 static const hil_outline_segment segments[] = {
     {.name = "embed"}, {.name = "block 0"}, {.name = "head"}};
-static const hil_outline outline = {units, 4, segments, 3, 4, true, 1, false, 0, false};
+static const hil_outline outline = {
+    .unit = units, .units = 4, .segment = segments, .segments = 3, .micros = 4, .training = true};
 
 #endif

@@ -96,6 +96,8 @@ int main(void)
         {"llama", "bf16", 1, 200, 300, 2000, false, true, NULL, true},
         {"gpt2", "fp32", 2, 300, 400, 0, true, false, NULL, true},
         {"gpt2", "bf16", 1, 250, 3072, 0, false, false, "host", true},
+        {"llama", "fp8", 1, 250, 300, 0, false, true, NULL, false},
+        {"gpt2", "fp8", 2, 300, 400, 2000, false, false, NULL, false},
     };
     job_place place;
     char drive[JOB_PATH];

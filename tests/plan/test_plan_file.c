@@ -11,7 +11,7 @@ static void fill(hil_plan *p)
     p->disk_budget = (uint64_t)3 << 40;
     p->prefetch = false;
     p->zero = 2;
-    p->by_segment = true;
+    p->by_segment = p->keeps_sums = true;
     p->gathered = 4321;
     p->group = 4;
     p->window = 123456;
@@ -51,6 +51,7 @@ static void check_round(void)
     CHECK(b.disk_budget == a.disk_budget && b.prefetch == a.prefetch && b.group == a.group);
     CHECK(b.window == a.window && b.ring == a.ring && b.chunk == a.chunk && b.slots == a.slots);
     CHECK(b.spill == a.spill && b.ranks == a.ranks && b.zero == 2 && b.by_segment);
+    CHECK(b.keeps_sums);
     CHECK(memcmp(a.unit, b.unit, 4 * sizeof *a.unit) == 0);
     for (int i = 0; i < 3; ++i)
         CHECK(a.segment[i].keep == b.segment[i].keep && a.segment[i].lean == b.segment[i].lean &&
@@ -129,6 +130,7 @@ static void check_edited(void)
         {"\"ranks\": 1", "\"ranks\": 4", "this plan is for 4 ranks, but there is 1"},
         {"\"zero\": 2", "\"zero\": 4", "\"zero\" must be 1, 2 or 3"},
         {"\"by_segment\": true", "\"by_segment\": 7", "\"by_segment\" must be"},
+        {"\"keeps_sums\": true", "\"keeps_sums\": 7", "\"keeps_sums\" must be"},
         {"\"fits\": true", "\"fits\": false", "does not fit"},
         {"\"units\"", "\"unites\"", "\"units\" must be an array"},
         {"{", "[", "not valid JSON"},

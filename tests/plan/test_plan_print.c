@@ -5,12 +5,19 @@
 #include "plan/plan_report.h"
 
 static const hil_outline_unit units[] = {
-    {"a", 1 << 20, {2 << 20, 2 << 20, 4 << 20, 4 << 20, 2 << 20}, 1, HIL_QUANT_NONE},
-    {"b", 1 << 20, {2 << 20, 2 << 20, 4 << 20, 4 << 20, 2 << 20}, 2, HIL_QUANT_NONE},
+    {.name = "a",
+     .elements = 1 << 20,
+     .bytes = {2 << 20, 2 << 20, 4 << 20, 4 << 20, 2 << 20},
+     .uses = 1},
+    {.name = "b",
+     .elements = 1 << 20,
+     .bytes = {2 << 20, 2 << 20, 4 << 20, 4 << 20, 2 << 20},
+     .uses = 2},
 };
 static const hil_outline_segment segments[] = {
     {.name = "embed"}, {.name = "block"}, {.name = "head"}};
-static const hil_outline outline = {units, 2, segments, 3, 4, true, 1, false, 0, false};
+static const hil_outline outline = {
+    .unit = units, .units = 2, .segment = segments, .segments = 3, .micros = 4, .training = true};
 
 static hil_text text;
 

@@ -151,7 +151,7 @@ static void build(world *w, int64_t scale, bool even)
 {
     *w = (world){.forward = 1e-3, .link = 5e9, .disk = 1e9, .network = 1e9};
     for (int i = 0; i < SEGMENTS; ++i)
-        w->segment[i] = (hil_outline_segment){"block", w->used[i], 0};
+        w->segment[i] = (hil_outline_segment){"block", w->used[i], 0, 1};
     w->outline = (hil_outline){.unit = w->unit,
                                .segment = w->segment,
                                .segments = SEGMENTS,

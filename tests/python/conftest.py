@@ -5,12 +5,17 @@ import sys
 import tempfile
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # ranks are forked: no threads of MKL before
 _cache = tempfile.TemporaryDirectory()
 os.environ["XDG_CACHE_HOME"] = _cache.name
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "python"))
 sys.path.insert(0, os.path.dirname(__file__))
 
 import pytest
+
+# Seconds until a test whose processes hang fails. They import PyTorch, which takes minutes where ten
+# others want the same two cores.
+LIMIT = float(os.environ.get("HIL_RANKS_LIMIT", "300"))
 
 torch = pytest.importorskip("torch")
 torch.set_num_threads(1)

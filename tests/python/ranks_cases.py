@@ -166,6 +166,14 @@ def alone(rank, ranks, folder):
     return first, seen, changed, model.state_dict()
 
 
+def mapped(rank, ranks, folder):
+    """The libraries that this process has loaded after some steps."""
+    torch.manual_seed(1)
+    train(offload(models.TiedNet(), folder, host_memory="4M"), rank, ranks, 2)
+    with open("/proc/self/maps", encoding="utf-8") as file:
+        return sorted({os.path.basename(line.split()[-1]) for line in file if ".so" in line})
+
+
 def saved(rank, ranks, folder):
     """Three steps more than the checkpoint that the other number of ranks left, and another one."""
     torch.manual_seed(9 + ranks)

@@ -66,6 +66,24 @@ def test_equals_torch_with_accumulation(tmp_path):
     assert engine.global_steps == 4 and engine.micro_steps == 8
 
 
+class Scaled(Simple):
+    """With a parameter of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(HIDDEN))
+
+    def forward(self, x, y):
+        return super().forward(x * self.scale, y)
+
+
+def test_forward_runs_the_hooks(tmp_path):
+    engine = start(tmp_path, model=Scaled())[0]
+    x, y = data(1)[0]
+    assert torch.equal(engine.forward(x, y), engine(x, y))
+    assert not engine.module.hilbert.uses._copies
+
+
 @pytest.mark.parametrize("batch, micro, accumulation, good",
                          [(32, 16, 2, True), (33, 17, 2, False), (32, 18, 2, False), (32, 16, None, True),
                           (32, None, 2, True), (None, 16, 2, True), (None, None, None, False)])

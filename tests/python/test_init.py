@@ -55,6 +55,24 @@ def test_same_numbers_as_in_memory(tmp_path):
     assert not os.listdir(tmp_path)  # files without names
 
 
+def test_gathered_before_offload(tmp_path):
+    """As scripts for DeepSpeed initialise parameters that were partitioned away."""
+    with hilbert.init(host_memory="200K", disk=str(tmp_path)):
+        model = Large()
+    for number, param in enumerate(model.parameters()):
+        with hilbert.zero.GatheredParameters(param, modifier_rank=0):
+            assert param.isfinite().all()
+            nn.init.constant_(param, number)
+    with hilbert.zero.GatheredParameters(model.parameters()):
+        assert [p.max().item() for p in model.parameters()] == list(range(17))
+    kept = Large().state_dict()
+    model = hilbert.offload(model, **third(Large(), tmp_path))
+    for number, (name, param) in enumerate(model.named_parameters()):
+        kept[name] = torch.full(param.shape, float(number))
+    kept["head.weight"] = kept["layers.0.weight"]
+    same(weights(model), kept)
+
+
 @pytest.mark.parametrize("kind", ["llama", "mixtral", "t5"])
 def test_pretrained_folders(tmp_path, kind):
     pytest.importorskip("transformers")

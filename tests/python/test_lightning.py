@@ -1,18 +1,24 @@
 """The strategy "hilbert" of Lightning does what a Trainer on one device does, under budgets."""
 
+import collections
+import dataclasses
+import functools
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 
 import pytest
 import torch
 from compare import environment, kill_when, same
-from conftest import third
+from conftest import LIMIT, third
 from torch import nn
 
 L = pytest.importorskip("lightning.pytorch")
 import hilbert
+import hilbert.lightning
 from hilbert.lightning import HilbertStrategy
 
 
@@ -137,6 +143,22 @@ def test_precision(tmp_path, precision, dtype):
     assert module.hilbert.store.options.dtype == dtype and module.losses[-1] < 0.95 * module.losses[0]
 
 
+def test_inputs_get_the_dtype():
+    """In whatever Lightning moves to the device: also in dictionaries with defaults and in dataclasses."""
+    @dataclasses.dataclass
+    class Batch:
+        x: torch.Tensor
+        name: str
+
+    x, ids = torch.ones(2), torch.ones(2, dtype=torch.int64)
+    given = {"list": [x, ids], "tuple": (x, "text"), "defaults": collections.defaultdict(list, x=x),
+             "batch": Batch(x, "one")}
+    got = hilbert.lightning._Precision("bf16-true", "bf16").convert_input(given)
+    found = [*got["list"], got["tuple"][0], got["defaults"]["x"], got["batch"].x]
+    assert [t.dtype for t in found] == [torch.bfloat16, torch.int64] + 3 * [torch.bfloat16]
+    assert got["tuple"][1] == "text" and got["batch"].name == "one" and x.dtype == torch.float32
+
+
 class Manual(Module):
     def __init__(self):
         super().__init__()
@@ -258,8 +280,8 @@ def test_refused(tmp_path):
             trainer(HilbertStrategy(**budgets(tmp_path)), tmp_path).fit(make(kind), loader())
     with pytest.raises(hilbert.UsageError, match="64-true"):
         trainer(HilbertStrategy(), tmp_path, precision="64-true")
-    with pytest.raises(hilbert.UsageError, match="devices"):
-        trainer("hilbert", tmp_path, devices=2).fit(make(), loader())
+    with pytest.raises(hilbert.UsageError, match="sync_batchnorm"):
+        trainer("hilbert", tmp_path, sync_batchnorm=True).fit(make(), loader())
 
 
 RUN = """
@@ -288,3 +310,144 @@ def test_kill_and_resume(tmp_path):
 def program(folder, resume):
     text = RUN.format(path=[os.path.dirname(__file__)], folder=str(folder), resume=resume)
     return [sys.executable, "-c", text]
+
+
+class Items(torch.utils.data.Dataset):
+    """Single examples, of which a DataLoader makes batches."""
+
+    def __init__(self):
+        self.items = [pair for x, y in batches(12) for pair in zip(x, y)]
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, index):
+        return self.items[index]
+
+
+class Logged(Module):
+    """Logs what the ranks have together."""
+
+    def __init__(self):
+        super().__init__()
+        self.logged = []
+
+    def training_step(self, batch, index):
+        loss = super().training_step(batch, index)
+        self.log("loss", loss, sync_dist=True)
+        return loss
+
+    def on_train_batch_end(self, *arguments):
+        self.logged.append(self.trainer.callback_metrics["loss"].item())
+
+    def validation_step(self, batch, index):
+        self.log("val_loss", self.step(batch), sync_dist=True, on_epoch=True)
+
+    def on_validation_end(self):
+        self.checks.append(self.trainer.callback_metrics["val_loss"].item())
+
+
+def fit_ranks(rank, ranks, folder, ckpt=None, epochs=2):
+    """Batches of 12 over all ranks; every rank keeps what it logged and how the weights ended."""
+    folder.mkdir(parents=True, exist_ok=True)
+    module = make(Logged, seed=1 if rank == 0 else 9)
+    data = Items()
+    order = None if ranks > 1 else torch.utils.data.DistributedSampler(data, 1, 0)  # Lightning's for training
+    loads = [torch.utils.data.DataLoader(data, 12 // ranks, sampler=sampler) for sampler in (order, None)]
+    run = trainer(HilbertStrategy(**{**budgets(folder), "host_memory": "4M"}), folder, devices=ranks, max_epochs=epochs,
+                  enable_checkpointing=True, callbacks=[saver(folder / "out")], gradient_clip_val=0.05)
+    run.fit(module, *loads, ckpt_path=ckpt)
+    assert run.world_size == ranks and len(module.losses) == 4 * (epochs - (ckpt is not None))
+    return module.logged, module.checks, module.rates, module.state_dict()
+
+
+def test_ranks(tmp_path):
+    """Losses, logged values and checkpoints of two ranks are those of one with the same batches."""
+    if not torch.distributed.is_gloo_available():
+        pytest.skip("no gloo")
+    from test_ranks import assert_same, run
+    alone = fit_ranks(0, 1, tmp_path / "one")
+    assert "LOCAL_RANK" not in os.environ  # as a launcher leaves it
+    two = run(2, fit_ranks, tmp_path / "two")
+    for logged, checks, rates, weights in two:
+        same(logged, alone[0], 1e-6)
+        same(checks, alone[1], 1e-6)
+        assert (logged, rates) == (two[0][0], alone[2])
+        assert_same(weights, two[0][3])
+    assert sorted(os.listdir(tmp_path / "two" / "out")) == ["epoch=0.ckpt", "epoch=1.ckpt"]
+    ckpt = tmp_path / "two" / "out" / "epoch=0.ckpt"
+    again = run(2, functools.partial(fit_ranks, ckpt=ckpt), tmp_path / "again")
+    assert again[0][0] == two[0][0][4:]
+    assert_same(again[1][3], two[0][3])
+    three = run(3, functools.partial(fit_ranks, ckpt=ckpt), tmp_path / "three")
+    one = fit_ranks(0, 1, tmp_path / "resumed", ckpt)
+    for result in (three[0], three[2], one):
+        same(result[0], alone[0][4:], 1e-6)
+
+
+SCRIPT = """
+import sys
+sys.path[:0] = [{here!r}]
+import conftest, test_lightning as t
+from pathlib import Path
+folder = Path({folder!r})
+module = t.make()
+run = t.trainer("hilbert", folder, devices=2, max_epochs=1)
+run.fit(module, t.torch.utils.data.DataLoader(t.Items(), batch_size=6))
+(folder / f"rank{{run.global_rank}}.json").write_text(t.json.dumps(module.losses))
+"""
+
+
+@pytest.mark.parametrize("start", [(), ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")])
+def test_started(tmp_path, start):
+    """By Lightning itself, and by torchrun."""
+    file = tmp_path / "script.py"
+    file.write_text(SCRIPT.format(here=os.path.dirname(os.path.abspath(__file__)), folder=str(tmp_path)))
+    done = subprocess.run([sys.executable, *start, str(file)], text=True, capture_output=True,
+                          env={**environment(), "OMP_NUM_THREADS": "1"}, timeout=LIMIT)
+    assert done.returncode == 0, done.stderr[-2000:]
+    losses = [json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in range(2)]
+    assert len(losses[0]) == len(losses[1]) == 4 and losses[0] != losses[1]
+
+
+def write_fake(text, folder):
+    os.makedirs(folder)
+    for name in ("one", "two"):
+        with open(os.path.join(folder, name), "w") as file:
+            file.write(text)
+
+
+@pytest.mark.parametrize("exchanged", [True, False])
+def test_kill_while_replacing(tmp_path, exchanged, monkeypatch):
+    """kill -9 before every change of a folder that Python makes: the old checkpoint or the new one is
+    there as a whole, and once the new one is, the old one does not come back."""
+    if not exchanged:
+        monkeypatch.setattr(hilbert.lightning, "_exchange", lambda one, other: False)
+    path, partial = str(tmp_path / "a.ckpt"), str(tmp_path / "a.ckpt.partial")
+    seen = []
+    for calls in range(1, 100):
+        shutil.rmtree(tmp_path)
+        write_fake("old", path)
+        child = os.fork()
+        if child == 0:
+            write_fake("new", partial)
+            left = [calls]
+
+            def count(event, arguments):
+                if event in ("os.rename", "os.remove", "os.rmdir"):
+                    left[0] -= 1
+                    if not left[0]:
+                        os.kill(os.getpid(), signal.SIGKILL)
+
+            sys.addaudithook(count)
+            hilbert.lightning._replace(partial, path)
+            os._exit(0)
+        status = os.waitpid(child, 0)[1]
+        found = hilbert.lightning._find(path)
+        texts = {open(os.path.join(found, name)).read() for name in ("one", "two")}
+        assert len(texts) == 1, (calls, texts)
+        seen += texts
+        if not status:
+            break
+    assert seen == sorted(seen, reverse=True) and seen[-1] == "new" and len(seen) > 2
+    assert os.listdir(tmp_path) == ["a.ckpt"]

@@ -160,6 +160,52 @@ def test_other_rules(tmp_path):
         assert losses[-1] < 0.9 * losses[0]
 
 
+class Blocks(torch.nn.Module):
+    """Two blocks with matrices that Muon updates, tied to nothing, and a head for AdamW."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = torch.nn.ModuleList(torch.nn.Linear(128, 128) for _ in range(2))
+        self.wide = torch.nn.ModuleList([torch.nn.Linear(128, 384), torch.nn.Linear(384, 128)])
+        self.head = torch.nn.Linear(128, 5)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = x + torch.tanh(block(x))
+        return self.head(x + self.wide[1](torch.relu(self.wide[0](x))))
+
+
+@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="PyTorch before 2.9 has no Muon")
+def test_muon_is_pytorchs(tmp_path):
+    torch.manual_seed(3)
+    plain = Blocks()
+    model = Blocks()
+    model.load_state_dict(plain.state_dict())
+    of_blocks = {name for name, p in plain.named_parameters() if p.ndim == 2 and "head" not in name}
+    muon = torch.optim.Muon([p for n, p in plain.named_parameters() if n in of_blocks], lr=2e-3,
+                            weight_decay=0.1, adjust_lr_fn="match_rms_adamw")
+    adamw = torch.optim.AdamW([p for n, p in plain.named_parameters() if n not in of_blocks],
+                              lr=2e-3, weight_decay=0.1, betas=(0.9, 0.95))
+    model = hilbert.offload(model, optimizer="muon", lr=2e-3, weight_decay=0.1, betas=(0.9, 0.95),
+                            dtype="fp32", device_memory="2M", host_memory="1M",
+                            disk=[str(tmp_path)])
+    x, y = torch.randn(16, 128), torch.randint(0, 5, (16,))
+    for _ in range(20):
+        ours, theirs = (torch.nn.functional.cross_entropy(m(x), y) for m in (model, plain))
+        assert abs(ours.item() - theirs.item()) <= 1e-3 * theirs.item()
+        model.backward(ours)
+        model.step()
+        theirs.backward()
+        for optimizer in (muon, adamw):
+            optimizer.step()
+            optimizer.zero_grad()
+    state = model.optimizer.state_dict()
+    names = [name for name, _ in model.named_parameters()]
+    for index, part in state["state"].items():
+        assert ("exp_avg_sq" in part) == (names[index] not in of_blocks)
+    model.optimizer.load_state_dict(state)
+
+
 def test_a_scheduler_after_load_state_dict(tmp_path):
     mine, _, _ = twins(tmp_path)
     scheduler = torch.optim.lr_scheduler.LambdaLR(mine.optimizer, lambda step: 0.5**step)

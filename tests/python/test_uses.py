@@ -1,5 +1,6 @@
 """Ways in which programs use modules and parameters: the losses are those of plain PyTorch."""
 
+import contextlib
 import copy
 
 import hilbert
@@ -328,3 +329,33 @@ def test_low_precision(tmp_path):
             model.step()
             losses.append(float(loss))
         assert losses[-1] < 0.5 * losses[0], (dtype, losses)
+
+
+@pytest.mark.parametrize("how", ["read", "gathered", "saved"])
+def test_graph_outside_of_a_forward_before_one(tmp_path, how):
+    """Backward needs the weight that was read, although a forward or a save came in between."""
+    def loss(model, x):
+        start = torch.zeros(1, requires_grad=True)
+        with hilbert.gathered(model) if how == "gathered" and model is mine else contextlib.nullcontext():
+            extra = (start.exp() * model.blocks[1].up.weight).square().mean()
+        if how == "saved" and model is mine:
+            hilbert.save(model, tmp_path / "run")
+        total = loss_of(model, x) + extra
+        (slope,) = torch.autograd.grad(extra, start, retain_graph=True)
+        assert slope.isfinite().all()
+        return total + slope.sum()
+
+    mine, theirs, optimizer = twins(tmp_path, saves=how == "saved", host_memory="4M")
+    train(mine, theirs, optimizer, loss)
+    assert not mine.hilbert.uses._copies
+
+
+def test_graph_of_old_weights(tmp_path):
+    """Backward through a weight that a step has changed is refused, as in PyTorch."""
+    mine, _, _ = twins(tmp_path)
+    start = torch.zeros(1, requires_grad=True)
+    old = (start.exp() * mine.blocks[1].up.weight).square().mean()
+    mine.backward(loss_of(mine, inputs(1)[0]))
+    mine.step()
+    with pytest.raises(RuntimeError, match="inplace|in-place"):
+        old.backward()

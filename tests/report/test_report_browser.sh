@@ -16,13 +16,14 @@ show()
 cat "$SOURCE"/src/cli/*.c >"$work/data.txt"
 run 0 train --model "$TESTS/golden/models/llama" --data "$work/data.txt" --tokenizer bytes --seq 16 --batch 2 \
     --threads 1 --device-memory 400K --host-memory 200K --disk "$work:64M" --out "$work/<i>a" --steps 50 \
-    --eval-fraction 0.1 --eval-every 10
+    --eval-fraction 0.1 --eval-every 10 --sample-every 5 --sample-prompt "<script>document.title='x'</script>"
 show "$work/<i>a/report.html"
 for words in '<b>50</b><span>step of 50</span>' '>Loss<' '>Gradient norm<' '>Memory: disk<' '>Bytes moved per step<' \
-    'Where the time went' 'what lives where' '&lt;i&gt;a' '>Configuration<'; do
+    'Where the time went' 'what lives where' '&lt;i&gt;a' '>Configuration<' '>Samples of text<' \
+    "<b>&lt;script&gt;document.title='x'&lt;/script&gt;</b>" '<summary>5 earlier</summary>'; do
     grep -qF -- "$words" "$work/dom" || die "the page lacks $words"
 done
-loss=$(tail -n 2 "$work/<i>a/metrics.jsonl" | python3 -c 'import json, sys
+loss=$(grep grad_norm "$work/<i>a/metrics.jsonl" | tail -n 1 | python3 -c 'import json, sys
 print(float("%.5g" % json.loads(sys.stdin.readline())["loss"]))')
 grep -qF "<b>$loss</b><span>loss</span>" "$work/dom" || die "the page does not show loss $loss"
 

@@ -41,6 +41,7 @@ check gpt2_untied --dtype bf16 --dora --adapter-dropout 0.2 --modules-to-save lm
 check gemma3 --dtype bf16 --base-dtype nf4
 check mixtral --dtype bf16 --targets 'q_proj,*experts*'
 check qwen3_moe --dtype fp16 --base-dtype nf4 --rslora --targets experts.down_proj
+check deepseek_v3 --dtype bf16 --base-dtype nf4 --targets 'kv_a_proj_with_mqa,q_b_proj,*experts*'
 check phi3 --dtype bf16 --base-dtype int8 --targets qkv_proj,down_proj
 
 read -ra all <<< "$(options llama)"

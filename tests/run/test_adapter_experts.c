@@ -64,6 +64,7 @@ int main(void)
     check_again(&place, "qwen3_moe", "experts");
     check_again(&place, "mixtral", "experts_all");
     check_again(&place, "mixtral", "experts_only");
+    check_again(&place, "gpt_oss", "experts_alternating");
     check_refused(&place);
     job_end(&place);
     return 0;

@@ -1,5 +1,6 @@
 # hilbert plan --cluster: ranks, budgets and speeds of the described machine; what one change brings; the
-# largest model, which fits while twice as many layers do not.
+# largest model, which fits while twice as many layers do not, and is wider where these are many; outputs of layers
+# in RAM where the GPU's memory is worth more.
 set -u
 . "$TESTS/cli/lib.sh"
 command -v python3 >/dev/null || exit 77
@@ -32,11 +33,48 @@ base = plan["step_seconds"]
 assert all(x["step_seconds"] <= base * 1.001 for x in c["changes"]), (base, c)
 END
 largest=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["cluster"]["largest_layers"])' "$work/out")
+[ "$largest" -gt 8 ] || die "the largest model has $largest layers, and 8 fit"
 sed "s/\"num_hidden_layers\": 8/\"num_hidden_layers\": $largest/" "$work/m.json" >"$work/most.json"
 sed "s/\"num_hidden_layers\": 8/\"num_hidden_layers\": $((largest * 2))/" "$work/m.json" >"$work/more.json"
 run 0 plan --model "$work/most.json" --cluster "$work/small.json" --seq 256 --batch 16
 run 1 plan --model "$work/more.json" --cluster "$work/small.json" --seq 256 --batch 16 --largest
 grep -q "^largest model of such layers: $largest layers, " "$work/out" || die "no largest: $(cat "$work/out")"
+# Narrow layers: hundreds of them are no model, so wider ones are tried.
+sed 's/"hidden_size": 1024/"hidden_size": 64/; s/"intermediate_size": 4096/"intermediate_size": 256/' "$work/m.json" >"$work/narrow.json"
+run 0 plan --model "$work/narrow.json" --cluster "$work/small.json" --seq 64 --batch 4 --largest --json
+python3 - "$work/out" "$work/narrow.json" "$work" <<'END' || die "the largest of narrow layers"
+import json, sys
+c, model = json.load(open(sys.argv[1]))["cluster"], json.load(open(sys.argv[2]))
+layers, times = c["largest_layers"], c["largest_hidden"] // 64
+assert 256 <= layers <= 1024 and times >= 4 and times & (times - 1) == 0, c
+wide = {**model, **{k: times * model[k] for k in ("hidden_size", "intermediate_size", "num_attention_heads",
+                                                  "num_key_value_heads")}}
+# vocabulary in and out, then attention, MLP and norms of each layer, and the last norm
+h, inner = wide["hidden_size"], wide["intermediate_size"]
+assert c["largest_parameters"] == 2 * 1024 * h + layers * (4 * h * h + 3 * h * inner + 2 * h) + h, c
+json.dump({**wide, "num_hidden_layers": layers + layers // 16}, open(sys.argv[3] + "/wider.json", "w"))
+END
+run 1 plan --model "$work/wider.json" --cluster "$work/small.json" --seq 64 --batch 4
+# Much RAM beside eight GPUs: with more GPU memory a step is not slower, also where that holds all outputs of layers.
+cat >"$work/eight.json" <<'END'
+{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "rms_norm_eps": 1e-5,
+ "max_position_embeddings": 2048, "vocab_size": 32000, "hidden_size": 4096, "num_hidden_layers": 6,
+ "num_attention_heads": 32, "num_key_value_heads": 32, "intermediate_size": 11008, "tie_word_embeddings": false}
+END
+for gib in 8 9; do
+    cat >"$work/gpus.json" <<END
+{"name": "eight GPUs", "gpus": 8, "ram_gib": 1024, "ram_gb_s": 200, "network": {"inside_gb_s": 2},
+ "gpu": {"memory_gib": $gib, "tensor_tflops": 165, "fp32_tflops": 80, "memory_gb_s": 1000, "bus_gb_s": 32}}
+END
+    run 0 plan --model "$work/eight.json" --cluster "$work/gpus.json" --seq 2048 --batch 256 --json
+    cp "$work/out" "$work/gpus-$gib.json"
+done
+python3 - "$work"/gpus-8.json "$work"/gpus-9.json <<'END' || die "outputs of layers in RAM"
+import json, sys
+small, large = (json.load(open(path)) for path in sys.argv[1:])
+assert large["step_seconds"] <= small["step_seconds"], (small["step_seconds"], large["step_seconds"])
+assert {s["activations"] for s in large["segments"]} == {"host"}
+END
 fails 2 "leave out --ranks" plan "${options[@]}" --gpu H100
 fails 2 "needs --cluster" plan --model "$work/m.json" --largest
 fails 2 "does not divide over 4 ranks" plan --model "$work/m.json" --cluster "$work/small.json" --batch 6

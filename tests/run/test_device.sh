@@ -10,3 +10,5 @@ check_model llama bf16 0
 check_model gpt2 fp32 0
 check_pairs llama bf16 0
 check_mixture mixtral fp32 0
+more="--optimizer muon" check_placements llama bf16
+check_placements mixtral fp8

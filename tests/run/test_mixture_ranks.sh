@@ -1,5 +1,6 @@
 # For each of one, two and three ranks, every placement of a mixture's experts gives the same bits: the
-# losses and the saved model of a run with everything on the device. So does a model without experts.
+# losses and the saved model of a run with everything on the device. So does a model without experts, and one whose
+# products are in 8 bits.
 # Without --full each model has one of the placements for each number of ranks.
 # soak: --full
 # shellcheck disable=SC2086
@@ -29,15 +30,16 @@ losses() { grep -oE '"(loss|aux_loss|grad_norm)": [0-9.e+-]*' "$work/$1/metrics.
 
 number=0
 for ranks in 1 2 3; do
-    for model in llama mixtral granitemoe; do
-        train $ranks $model all
+    for case in llama mixtral granitemoe deepseek_v3 "mixtral --dtype fp8"; do
+        read -r model more <<< "$case"
+        train $ranks $model all $more
         for i in 0 1 2; do
             [ "$full" = --full ] || [ $(((number + ranks) % 3)) = $i ] || continue
-            train $ranks $model placed ${places[i]}
+            train $ranks $model placed ${places[i]} $more
             cmp "$work/all/model.safetensors" "$work/placed/model.safetensors" ||
-                die "$model with $ranks ranks, ${places[i]}: other weights"
+                die "$case with $ranks ranks, ${places[i]}: other weights"
             [ "$(losses all)" = "$(losses placed)" ] ||
-                die "$model with $ranks ranks, ${places[i]}: other losses"
+                die "$case with $ranks ranks, ${places[i]}: other losses"
         done
         number=$((number + 1))
     done

@@ -115,6 +115,7 @@ static void check_mixture(job_place *place)
     char out[JOB_PATH];
     hil_safetensors *file;
     check(place, "mixtral", "nf4", NULL);
+    check(place, "deepseek_v3", "fp8", NULL);
     CHECK_OK(hil_safetensors_open_folder(&file, job_path(place, out, "mixtral_nf4")));
     const hil_entry *router =
         hil_safetensors_find(file, "model.layers.1.block_sparse_moe.gate.weight");

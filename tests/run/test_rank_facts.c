@@ -62,6 +62,16 @@ static void check_options(void)
     DIFFERS(prefetch, false, "the plan's prefetch false here, but true on rank 0");
 }
 
+/* Ranks that read prompts of several lengths would wait for one another. */
+static void check_samples(void)
+{
+    same.tokenizer = odd.tokenizer = "bytes";
+    same.sample_every = odd.sample_every = 1;
+    same.sample_prompt = odd.sample_prompt = "ab";
+    DIFFERS(sample_every, 2, "--sample-every 2 here, but 1 on rank 0");
+    DIFFERS(sample_prompt, "ac", "a --sample-prompt of checksum ");
+}
+
 static void compare_models(hil_comm *comm, void *context)
 {
     const char *words = context;
@@ -148,6 +158,7 @@ int main(void)
     odd = same;
     check_options();
     ranks_run(RANKS, evaluate, NULL);
+    check_samples();
     check_weights();
     check_files();
     job_end(&place);

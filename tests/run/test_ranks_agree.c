@@ -59,6 +59,7 @@ static void check_level(hil_comm *comm, void *context)
     double *speed = (double *)&machine.speeds;
     for (size_t i = 0; i < sizeof machine.speeds / sizeof *speed; ++i)
         speed[i] = rank ? 0.001 : 100 + (double)i;
+    machine.speeds.threads = 0; /* a GPU computes */
     machine.drive[0] = (hil_drive_speed){rank ? 1 : 40, rank ? 1 : 20, rank ? 1 : 60, true};
     double update = machine.speeds.update, read = machine.speeds.disk_read;
     double call = machine.speeds.op_call;
@@ -76,6 +77,26 @@ static void check_level(hil_comm *comm, void *context)
     CHECK_OK(hil_comm_least(comm, &least, 1));
     CHECK_OK(hil_comm_least(comm, &most, 1));
     CHECK(least == -most); /* the same everywhere */
+    CHECK(machine.speeds.network_call > 0 && machine.speeds.network_call < 10);
+}
+
+/* A rank with fewer CPUs than threads is as much slower; one with more is as fast as measured. */
+static void check_cpus(void)
+{
+    const hil_speeds alone = {.gemm = {8, 8, 8},
+                              .attention = {4, 4, 4},
+                              .memory = 2,
+                              .update = 1,
+                              .op_call = 3,
+                              .pool_run = 1,
+                              .threads = 4,
+                              .cpus = 8};
+    hil_speeds s = alone;
+    hil_ranks_share_cpus(&s, 4);
+    CHECK(s.gemm[1] == 8 && s.attention[2] == 4 && s.memory == 2 && s.update == 1 && s.cpus == 4);
+    hil_ranks_share_cpus(&s, 1);
+    CHECK(s.gemm[1] == 2 && s.attention[2] == 1 && s.memory == 0.5 && s.update == 0.25);
+    CHECK(s.op_call == 12 && s.pool_run == 4 && s.cpus == 1 && s.threads == 4);
 }
 
 /* hil_ranks_follow: all ranks get rank 0's failure and message; other ranks' status is ignored. */
@@ -125,6 +146,7 @@ static void check_folder(hil_comm *comm, void *context)
 
 int main(void)
 {
+    check_cpus();
     char place[] = "/tmp/hilbert-agree-XXXXXX", path[HIL_PATH_MAX];
     CHECK(mkdtemp(place) != NULL);
     CHECK_OK(hil_path_join(path, place, "one"));

@@ -1,5 +1,5 @@
-# Refused, never silent: resuming with another model, writing into the model's own folder, a loss over
-# no tokens. An interrupted evaluation leaves no tokens.
+# Refused, never silent: resuming with another model, writing into the model's own folder, training some
+# experts or norms of heads alone, a loss over no tokens. An interrupted evaluation leaves no tokens.
 set -u
 [ -x "$HILBERT" ] || exit 77
 . "$TESTS/work.sh"
@@ -19,6 +19,16 @@ train --model "$work/model" --out "$work/out" --steps 4 --resume || die "$(cat "
 before=$(cksum <"$work/model/model.safetensors")
 train --model "$work/model/config.json" --out "$work/model" --steps 1 --overwrite && die "own folder"
 [ "$before" = "$(cksum <"$work/model/model.safetensors")" ] || die "the model's weights are gone"
+
+partly() # partly MODEL PATTERN WORDS: training some of what is one to an operation
+{
+    local folder=$TESTS/golden/models/$1
+    "$HILBERT" train --model "$folder" --data "$folder/tokens.npy" --seq 32 --batch 2 --threads 1 --steps 1 \
+        --out "$work/partly" --freeze "$2" 2>"$work/err" && die "$1 without $2"
+    grep -q "train all $3 of a layer or none" "$work/err" || die "said: $(cat "$work/err")"
+}
+partly mixtral '*.experts.0.*' experts
+partly stablelm_norms '*.norms.0.weight' 'norms of heads'
 
 printf '{"prompt": "%s", "completion": ""}\n' aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa >"$work/empty.jsonl"
 "$HILBERT" eval --model "$model" --tokenizer bytes --data "$work/empty.jsonl" --seq 8 >"$work/said" 2>"$work/err" &&

@@ -69,7 +69,8 @@ static void check_account(const json_t *line, const hil_step_account *a)
               {"to_device_bytes", (double)a->to_device_bytes},
               {"to_host_bytes", (double)a->to_host_bytes},
               {"gathered_bytes", (double)a->gathered_bytes},
-              {"reduced_bytes", (double)a->reduced_bytes}},
+              {"reduced_bytes", (double)a->reduced_bytes},
+              {"skipped_bytes", (double)a->skipped_bytes}},
       wait[] = {{"weights", a->wait_seconds.weights},
                 {"update", a->wait_seconds.update},
                 {"activations", a->wait_seconds.activations},
@@ -110,7 +111,7 @@ static void check_file(job_place *place)
             CHECK(number(line, "eval_loss") == all.eval[eval++]);
         } else {
             const hil_step_report *r = &all.report[step++];
-            CHECK_INT(json_object_size(line), 20);
+            CHECK_INT(json_object_size(line), 21);
             CHECK_INT(json_integer_value(json_object_get(line, "step")), step);
             CHECK(number(line, "loss") == r->loss);
             CHECK(number(line, "grad_norm") == r->grad_norm);

@@ -1,6 +1,6 @@
 /* Other optimizers, fp16 and frozen parameters in whole runs: stopping and resuming changes no bit,
-   8-bit moments learn like fp32 ones, frozen parameters keep their values and have no state, and
-   resuming with another optimizer or other frozen parameters is refused. */
+   8-bit moments learn like fp32 ones, Muon as PyTorch's, frozen parameters keep their values and
+   have no state, and resuming with another optimizer or other frozen parameters is refused. */
 #include "job.h"
 #include "store/state.h"
 
@@ -16,6 +16,8 @@ static const variant variants[] = {
     {"fp16", "mistral", "fp16", "adamw", NULL},
     {"frozen", "qwen2", "bf16", "adamw", "model.embed_tokens.weight"},
     {"frozen-fp16", "llama", "fp16", "lion", "*layers.0.*"},
+    {"muon", "llama", "fp32", "muon", NULL},
+    {"muon-bf16", "gpt2", "bf16", "muon", "transformer.h.0.*"},
 };
 
 static hil_train_options options_of(job_place *place, const variant *v, const char *out)
@@ -100,6 +102,46 @@ static void check_eight_bits(job_place *place)
     CHECK_NEAR(eight, adamw, 0.03 * adamw);
 }
 
+/* The losses of torch.optim.Muon, from tools/golden_muon.py. */
+static void check_muon(job_place *place)
+{
+    static const char *const models[] = {"llama", "gpt2"};
+    json_error_t error;
+    json_t *golden = json_load_file(HIL_TESTS "/golden/muon.json", 0, &error);
+    CHECK(golden != NULL);
+    for (int i = 0; i < 2; ++i) {
+        char out[JOB_PATH], name[64];
+        double ours[GOLDEN_STEPS], worst = 0;
+        snprintf(name, sizeof name, "golden-muon-%s", models[i]);
+        hil_train_options options = job_options(place, models[i], job_path(place, out, name));
+        options.optimizer = "muon";
+        options.tile_size = i ? 2000 : options.tile_size;
+        job_train(&options);
+        CHECK_INT(job_metrics(out, "loss", ours, GOLDEN_STEPS), GOLDEN_STEPS);
+        for (int s = 0; s < GOLDEN_STEPS; ++s) {
+            double loss =
+                json_real_value(json_array_get(json_object_get(golden, models[i]), (size_t)s));
+            worst = fmax(worst, fabs(ours[s] - loss) / loss);
+        }
+        printf("%s with muon: losses within %.1e of PyTorch's\n", models[i], worst);
+        CHECK(worst < 1e-3);
+    }
+    json_decref(golden);
+}
+
+static void check_muon_refused(job_place *place)
+{
+    char out[JOB_PATH];
+    hil_train_result result;
+    hil_train_options options = job_options(place, "llama", job_path(place, out, "refused"));
+    options.optimizer = "muon";
+    options.dtype = "fp16";
+    CHECK_FAILS(hil_train(&options, NULL, &result), HIL_ERR_USAGE, "use --dtype bf16");
+    options.dtype = "bf16";
+    options.adapter.source = "lora";
+    CHECK_FAILS(hil_train(&options, NULL, &result), HIL_ERR_USAGE, "no matrix of the blocks");
+}
+
 /* One step with some parameters frozen, against one with all of them free. */
 static golden_run one_step(const char *const *freeze, size_t count, hil_step_result *result)
 {
@@ -173,6 +215,8 @@ int main(void)
         check_split(&place, &variants[i]);
     check_refused(&place);
     check_eight_bits(&place);
+    check_muon(&place);
+    check_muon_refused(&place);
     check_frozen();
     job_end(&place);
     return 0;

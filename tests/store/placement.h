@@ -196,6 +196,16 @@ static inline hil_status rig_segment_run(rig *r, int segment, float factor, int 
     return segment == 2 ? rig_use(r, 0, 2, factor / 2) : HIL_OK;
 }
 
+/* The rest of a step, after all gradients were given. */
+static inline hil_status rig_finish(rig *r, double *norm)
+{
+    HIL_TRY(hil_store_pass_end(r->store));
+    HIL_TRY(hil_store_norm(r->store, norm));
+    hil_status status = r->sweep(r, *norm);
+    hil_store_step_end(r->store);
+    return status;
+}
+
 /* A training step of two micro-batches; parameter `skip` stays unused. */
 static inline hil_status rig_step(rig *r, int skip, double *norm)
 {
@@ -204,11 +214,7 @@ static inline hil_status rig_step(rig *r, int skip, double *norm)
         for (int m = 0; m < 2; ++m) HIL_TRY(rig_segment_run(r, s, (float)(m + 1) * 0.25f, skip));
         HIL_TRY(hil_store_give_gradients(r->store, s));
     }
-    HIL_TRY(hil_store_pass_end(r->store));
-    HIL_TRY(hil_store_norm(r->store, norm));
-    hil_status status = r->sweep(r, *norm);
-    hil_store_step_end(r->store);
-    return status;
+    return rig_finish(r, norm);
 }
 
 #endif

@@ -1,12 +1,13 @@
 /* On a device with its own memory and asynchronous streams, any placement of any state gives the
    CPU's bits: every rule and dtype, frozen and shared parameters, windows of any size, sweeps that
-   save, device updates; with streams that are delayed at random. */
+   save, device updates, sums kept as gradients; with streams that are delayed at random. */
 #include "base/philox.h"
 #include "rules.h"
 #include "runs.h"
 #include "store/update.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 /* soak: --full */
 
@@ -84,6 +85,9 @@ static void check_plan(uint64_t number, const rules_kind *k, const float *expect
     r.plan.discrete = true;
     r.plan.prefetch = word[0] % 4 != 0;
     r.plan.window = ((size_t)130 + word[1] % 200) << 10;
+    /* Sums that are kept cannot be evicted. */
+    r.plan.keeps_sums = word[1] >> 8 & 1;
+    if (r.plan.keeps_sums) r.plan.window += (size_t)512 << 10;
     r.plan.chunk = 4096 << word[2] % 3;
     r.plan.ring = (size_t)r.plan.chunk * 4 * (2 + word[3] % 2);
     r.plan.slots = 2 + (int)(word[3] % 3);
@@ -97,6 +101,35 @@ static void check_plan(uint64_t number, const rules_kind *k, const float *expect
     free(got);
 }
 
+static atomic_int updates;
+
+static hil_status count_update(hil_device *device, hil_stream stream, const void *rule,
+                               const hil_block *block, int blocks)
+{
+    ++updates;
+    return hil_math_threads.update(device, stream, rule, block, blocks);
+}
+
+/* Units that stay on the device are updated together: one call in each step. */
+static void check_joint_updates(void)
+{
+    hil_device_math math = hil_math_threads;
+    rig r;
+    create(&r, &(rules_kind){HIL_ADAMW, HIL_BF16, -1});
+    CHECK(r.plan.units > SEGMENTS);
+    CHECK_OK(hil_device_threads_open(&r.device));
+    r.plan.discrete = true;
+    math.update = count_update;
+    hil_device_math_set(r.device, &math);
+    CHECK_OK(rig_open(&r, 0, HIL_IO_AUTO));
+    double norm;
+    for (int s = 0; s < STEPS; ++s) CHECK_OK(rig_step(&r, -1, &norm));
+    CHECK_OK(hil_store_sweep_wait(r.store));
+    rig_close(&r);
+    r.device->close(r.device);
+    CHECK(updates == STEPS);
+}
+
 int main(int argc, char **argv)
 {
     static const rules_kind kinds[] = {
@@ -106,6 +139,7 @@ int main(int argc, char **argv)
     bool full = argc > 1 && strcmp(argv[1], "--full") == 0;
     fixture_open();
     alarm(full ? 3600 : 600);
+    check_joint_updates();
     uint64_t plans = full ? 400 : CHECK_SLOW ? 4 : 10;
     rules_each(&(rules_test){create, run, check_plan}, kinds, sizeof kinds / sizeof *kinds, plans);
     fixture_close();

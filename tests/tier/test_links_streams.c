@@ -58,12 +58,12 @@ static void open_world(world *w, unsigned delay, uint64_t seed)
                                     (void **)&w->all.block[t][i].at));
         CHECK_OK(w->device->queue->zero(w->device, HIL_STREAM_COMPUTE,
                                         w->all.block[HIL_DEVICE][i].at, BLOCK));
-        CHECK_OK(hil_tiers_pin(&w->tiers, w->all.block[HIL_HOST][i].at, BLOCK));
+        CHECK_OK(hil_tiers_pin(&w->tiers, w->all.block[HIL_HOST][i].at, BLOCK, HIL_PIN_FIRST));
         block *disk = &w->all.block[HIL_DISK][i];
         CHECK_OK(hil_disk_take(w->tiers.disk, BLOCK, PAGE, &disk->extent, &disk->written));
     }
     CHECK_OK(hil_tiers_pin_all(&w->tiers));
-    CHECK_OK(hil_tiers_pin(&w->tiers, w->all.block[HIL_HOST][1].at, 9));
+    CHECK_OK(hil_tiers_pin(&w->tiers, w->all.block[HIL_HOST][1].at, 9, HIL_PIN_FIRST));
     CHECK_OK(hil_tiers_pin_all(&w->tiers));
 }
 

@@ -176,6 +176,65 @@ static void parts(void)
     end();
 }
 
+static hil_fence exchange(hil_link link, uint64_t bytes)
+{
+    hil_job job = {.link = link, .run = never, .bytes = bytes};
+    hil_fence fence = {0};
+    CHECK_OK(hil_links_submit(tiers.links, &job, &fence));
+    return fence;
+}
+
+/* 100 bytes/s, half a second before the first byte. */
+static void shared_network(void)
+{
+    static const hil_speeds network = {.network = 100, .network_call = 0.5};
+    begin_at(&network);
+    hil_fence gathered = exchange(HIL_LINK_GATHER, 100);
+    wait_until(&gathered, 1.5);
+    hil_fence reduced = exchange(HIL_LINK_REDUCE, 300);
+    gathered = exchange(HIL_LINK_GATHER, 100);
+    wait_until(&gathered, 4); /* half of the network each */
+    wait_until(&reduced, 6);
+    gathered = exchange(HIL_LINK_GATHER, 10);
+    wait_until(&gathered, 6.6);
+    end();
+}
+
+/* Where the CPU computes, the update takes half of its cores, unless there are enough for both. */
+static void shared_cores(void)
+{
+    hil_speeds cpu = {.threads = 2, .cpus = 2};
+    begin_at(&cpu);
+    hil_fence over = update(1, NULL);
+    hil_links_compute(tiers.links, 1.5); /* the update's second at half speed, 1 s alone */
+    CHECK(hil_links_over(tiers.links, &over));
+    CHECK_NEAR(hil_links_now(tiers.links), 2.5, 1e-9);
+    over = update(1, NULL);
+    hil_links_compute(tiers.links, 0.25);
+    CHECK_NEAR(hil_links_now(tiers.links), 3, 1e-9);
+    wait_until(&over, 3.75); /* nobody computes meanwhile */
+    end();
+    cpu.cpus = 3; /* for four threads */
+    begin_at(&cpu);
+    over = update(0.75, NULL);
+    hil_links_compute(tiers.links, 0.75);
+    CHECK_NEAR(hil_links_now(tiers.links), 1, 1e-9);
+    end();
+    cpu.cpus = 4;
+    begin_at(&cpu);
+    over = update(1, NULL);
+    hil_links_compute(tiers.links, 1);
+    CHECK_NEAR(hil_links_now(tiers.links), 1, 1e-9);
+    end();
+    cpu.update_device = 1; /* a GPU computes */
+    cpu.cpus = 1;
+    begin_at(&cpu);
+    over = update(1, NULL);
+    hil_links_compute(tiers.links, 1);
+    CHECK_NEAR(hil_links_now(tiers.links), 1, 1e-9);
+    end();
+}
+
 /* Thousands of jobs at a large clock: no time is lost, and an empty job takes none. */
 static void many(void)
 {
@@ -199,8 +258,10 @@ int main(void)
     chain();
     shared_disk();
     shared_bus();
+    shared_network();
     late_fence();
     parts();
+    shared_cores();
     many();
     return 0;
 }

@@ -208,7 +208,7 @@ static outcome run(const setting *set, uint64_t seed, const uint64_t *needed)
     CHECK_OK(hil_tiers_open(&w.tiers, &options));
     CHECK_OK(hil_buffers_create(&w.buffers, &w.tiers, set->device));
     CHECK_OK(hil_ring_create(&w.ring, &w.tiers, set->ring));
-    CHECK_OK(hil_offload_create(&w.offload, &w.tiers, w.buffers, w.ring, set->host));
+    CHECK_OK(hil_offload_create(&w.offload, &w.tiers, w.buffers, w.ring, set->host, HIL_PIN_FIRST));
     for (int step = 0; step < set->steps; ++step) act(&w);
     hil_offload_reclaim(w.offload);
     for (int i = 0; i < MOVABLES; ++i) {
@@ -256,7 +256,7 @@ static void check_dropped(void)
     CHECK_OK(hil_tiers_open(&tiers, &options));
     CHECK_OK(hil_buffers_create(&buffers, &tiers, 64 * KIB));
     CHECK_OK(hil_ring_create(&ring, &tiers, 32 * KIB));
-    CHECK_OK(hil_offload_create(&offload, &tiers, buffers, ring, 0));
+    CHECK_OK(hil_offload_create(&offload, &tiers, buffers, ring, 0, HIL_PIN_FIRST));
     CHECK_OK(hil_buffers_take(buffers, old.bytes, &old.data));
     CHECK_OK(hil_buffers_take(buffers, new.bytes, &new.data));
     memset(old.data, 1, old.bytes);
@@ -328,7 +328,8 @@ static void check_refused(void)
         hil_alloc_fail_at(n);
         status = hil_buffers_create(&buffers, &tiers, MIB);
         if (status == HIL_OK) status = hil_ring_create(&ring, &tiers, 16 * KIB);
-        if (status == HIL_OK) status = hil_offload_create(&offload, &tiers, buffers, ring, MIB / 2);
+        if (status == HIL_OK)
+            status = hil_offload_create(&offload, &tiers, buffers, ring, MIB / 2, HIL_PIN_FIRST);
         if (status == HIL_OK) status = round_trips(offload, buffers, movable);
         hil_alloc_fail_at(0);
         CHECK(status == HIL_OK || status == HIL_ERR_MEMORY);
@@ -355,7 +356,7 @@ static void check_waits(bool late)
     void *next;
     CHECK_OK(hil_tiers_open(&tiers, &options));
     CHECK_OK(hil_buffers_create(&buffers, &tiers, MIB));
-    CHECK_OK(hil_offload_create(&offload, &tiers, buffers, NULL, MIB / 2));
+    CHECK_OK(hil_offload_create(&offload, &tiers, buffers, NULL, MIB / 2, HIL_PIN_FIRST));
     CHECK_OK(hil_buffers_take(buffers, movable.bytes, &movable.data));
     CHECK_OK((late ? hil_movable_offload_later : hil_movable_offload)(offload, &movable, HIL_HOST));
     double began = hil_links_now(tiers.links); /* the copy takes 0.1 s */

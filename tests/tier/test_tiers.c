@@ -2,11 +2,10 @@
 #include "base/alloc.h"
 #include "device/device_threads.h"
 #include "io/io_fixture.h"
+#include "speeds.h"
 #include "tier/tiers.h"
 
 #include <errno.h>
-
-static const hil_speeds speeds = {1, 1, 1, 1, 1, 1, 1, {1, 1, 1}, {1, 1, 1}, 1, 1, 1, 1};
 
 /* Whether the address is mapped. */
 static bool readable(const char *memory)
@@ -26,7 +25,7 @@ static void budgets(void)
     void *a, *b, *c;
     hil_tiers_options options = {.device_bytes = 100000, .host_bytes = 3 * HIL_IO_ALIGN + 100};
     for (int rehearse = 0; rehearse < 2; ++rehearse) {
-        options.speeds = rehearse ? &speeds : NULL;
+        options.speeds = rehearse ? &any_speeds : NULL;
         CHECK_OK(hil_tiers_open(&tiers, &options));
         CHECK(tiers.disk == NULL && tiers.io == NULL);
         CHECK_OK(hil_tiers_take(&tiers, HIL_HOST, 100, "a", &a));
@@ -112,7 +111,7 @@ static void pins(void)
     for (int i = 0; i < 8; ++i) { /* apart from each other: the device's list of them grows */
         CHECK_OK(hil_tiers_take(&tiers, HIL_HOST, 1, "a test", &memory));
         CHECK_OK(hil_tiers_take(&tiers, HIL_HOST, 2 * HIL_IO_ALIGN, "a test", &memory));
-        CHECK_OK(hil_tiers_pin(&tiers, memory, 2 * HIL_IO_ALIGN));
+        CHECK_OK(hil_tiers_pin(&tiers, memory, 2 * HIL_IO_ALIGN, HIL_PIN_FIRST));
     }
     hil_alloc_fail_at(1);
     CHECK_FAILS(hil_tiers_pin_all(&tiers), HIL_ERR_MEMORY,

@@ -51,6 +51,7 @@ typedef struct placement {
     bool late; /* gives some before they are complete: the rest makes sums of its own */
     uint64_t keep_window, keep_host;
     const char *probe_cache;
+    uint64_t grow; /* bytes of the device that come after GROWN steps */
 } placement;
 
 typedef struct outcome {
@@ -138,6 +139,7 @@ static inline hil_param_store *open_store(const char *dtype, const kinds_side *s
     options.stream = side->stream;
     options.window = at->window;
     options.saves = at->host > 0;
+    options.grows = at->grow > 0;
     options.comm = side->comm;
     options.keep_window = at->keep_window;
     options.keep_host = at->keep_host;
@@ -221,13 +223,29 @@ static inline void read_states(hil_param_store *store, hil_stored_param *param[P
     }
 }
 
+enum { GROWN = 2 };
+
+static inline void grow(hil_param_store *store, const placement *at)
+{
+    uint64_t taken;
+    hil_param_store_bytes before = hil_param_store_placed(store), after;
+    CHECK_OK(hil_param_store_grow(store, at->grow, &taken));
+    after = hil_param_store_placed(store);
+    CHECK(taken > 0 && taken <= at->grow && after.device > before.device);
+    CHECK(after.device + after.host + after.disk == before.device + before.host + before.disk);
+    CHECK(!before.disk || after.disk < before.disk);
+    CHECK_FAILS(hil_param_store_grow(store, at->grow, &taken), HIL_ERR_USAGE, "once");
+}
+
 static inline void run(const char *dtype, const kinds_side *side, const placement *at, outcome *out)
 {
     hil_stored_param *param[PARAMS];
     hil_param_store *store = open_store(dtype, side, at, param);
     memset(out, 0, sizeof *out);
-    for (int s = 0; s < STEPS; ++s)
+    for (int s = 0; s < STEPS; ++s) {
+        if (s == GROWN && at->grow) grow(store, at);
         out->norm[s] = take_step(store, side, at, param, s, out->seen[s]);
+    }
     read_states(store, param, out);
     CHECK_INT(hil_param_store_get_progress(store).updates, STEPS);
     hil_param_store_destroy(store);
@@ -244,6 +262,7 @@ static inline void run_saving(const char *dtype, const kinds_side *side, const p
     memset(out, 0, sizeof *out);
     for (int s = 0; s < STEPS; ++s) {
         out->norm[s] = take_step(store, side, at, param, s, out->seen[s]);
+        if (s + 1 == GROWN && at->grow) grow(store, at);
         if (s + 1 == HALF) CHECK_OK(hil_param_store_save(store, folder, text, 1));
     }
     read_states(store, param, out);
@@ -295,6 +314,8 @@ static inline void check_device(const kinds_side *side, outcome *last)
         {.device = 500 << 10, .host = 4 * M, .window = 330 << 10},
         {.device = 500 << 10, .host = 400 << 10, .drives = 1},
         {.device = 500 << 10, .host = 400 << 10, .drives = 2, .early = true, .window = 330 << 10},
+        {.device = 500 << 10, .host = 4 * M, .window = 330 << 10, .grow = 8 * M},
+        {.device = 500 << 10, .host = 400 << 10, .drives = 1, .early = true, .grow = 400 << 10},
     };
     static const char *const dtype[] = {"fp32", "bf16", "fp16"};
     for (int d = 0; d < 3; ++d) {

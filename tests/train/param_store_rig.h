@@ -57,11 +57,12 @@ static inline void rig_options(rig *r, const char *dtype, uint64_t device, uint6
     r->options.disk_speeds = r->speed;
 }
 
+/* Matrices with such names are those of blocks, for rules that update a matrix as a whole. */
 static inline void rig_add(rig *r)
 {
     for (int p = 0; p < RIG_PARAMS; ++p) {
-        char name[16];
-        snprintf(name, sizeof name, "p%d", p);
+        char name[32];
+        snprintf(name, sizeof name, "p.%d.w", p);
         CHECK_OK(hil_param_store_add(r->store, name, &rig_form[p], &r->param[p]));
     }
 }

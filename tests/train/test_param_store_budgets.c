@@ -17,12 +17,19 @@ static void check_peaks(const rig *r, const sizes *s)
     CHECK(account.disk_peak <= s->disk);
 }
 
+/* What is asked of a store. */
+typedef struct asked {
+    const char *dtype, *optimizer;
+    rig_order order;
+} asked;
+
 /* Whether the store fits; *out is a checksum of the weights after two steps. */
-static bool try_budget(const char *dtype, const sizes *s, rig_order order, double *out)
+static bool try_budget(const asked *a, const sizes *s, double *out)
 {
     static float value[300 * 64];
     rig r;
-    rig_options(&r, dtype, s->device, s->host);
+    rig_options(&r, a->dtype, s->device, s->host);
+    r.options.optimizer = a->optimizer;
     r.disk[0].bytes = s->disk;
     r.options.memory.disk_count = s->disk ? 1 : 0;
     CHECK_OK(hil_param_store_create(&r.store, &r.options));
@@ -31,7 +38,7 @@ static bool try_budget(const char *dtype, const sizes *s, rig_order order, doubl
     if (status == HIL_OK) {
         rig_fill(&r);
         *out = 0;
-        for (int i = 0; i < 2; ++i) *out += rig_step(&r, order);
+        for (int i = 0; i < 2; ++i) *out += rig_step(&r, a->order);
         check_peaks(&r, s);
         for (int p = 0; p < RIG_PARAMS; ++p) {
             CHECK_OK(hil_param_store_read(r.store, r.param[p], HIL_PARAM_STORE_WEIGHT, 0,
@@ -46,7 +53,7 @@ static bool try_budget(const char *dtype, const sizes *s, rig_order order, doubl
     return status == HIL_OK;
 }
 
-static void check_sweep(const char *dtype)
+static void check_sweep(const char *dtype, const char *optimizer)
 {
     static const uint64_t device[] = {40, 64, 80, 120, 170, 240, 340, 500, 700, 1000, 1500};
     static const uint64_t host[] = {0, 100, 170, 250, 400, 700, 1200};
@@ -57,8 +64,8 @@ static void check_sweep(const char *dtype)
         for (size_t h = 0; h < sizeof host / sizeof *host; ++h)
             for (size_t k = 0; k < sizeof disk / sizeof *disk; ++k) {
                 sizes s = {device[d] << 10, host[h] << 10, disk[k] << 10};
-                rig_order order = (d + h + k) % 2 ? RIG_GROUP_MAJOR : RIG_MICRO_MAJOR;
-                if (!try_budget(dtype, &s, order, &now)) {
+                asked a = {dtype, optimizer, (d + h + k) % 2 ? RIG_GROUP_MAJOR : RIG_MICRO_MAJOR};
+                if (!try_budget(&a, &s, &now)) {
                     ++refused;
                     continue;
                 }
@@ -66,6 +73,19 @@ static void check_sweep(const char *dtype)
                 CHECK(now == first);
             }
     CHECK(placed > 60 && refused > 30);
+}
+
+/* A window that is too small for a whole matrix is refused before the first step. */
+static void check_window(void)
+{
+    rig r;
+    rig_options(&r, "bf16", 1 << 20, 4 << 20);
+    r.options.optimizer = "muon";
+    r.options.window = 128 << 10;
+    CHECK_OK(hil_param_store_create(&r.store, &r.options));
+    rig_add(&r);
+    CHECK_FAILS(hil_param_store_place(r.store), HIL_ERR_BUDGET, "whole matrix");
+    hil_param_store_destroy(r.store);
 }
 
 static hil_status open_and_step(rig *r)
@@ -107,8 +127,10 @@ static void check_memory(void)
 
 int main(void)
 {
-    check_sweep("fp32");
-    check_sweep("bf16");
+    check_sweep("fp32", "adamw");
+    check_sweep("bf16", "adamw");
+    check_sweep("bf16", "muon");
+    check_window();
     check_memory();
     return 0;
 }

@@ -6,6 +6,8 @@
 #include "param_store_kinds.h"
 #include "train/param_store.h"
 
+#include <stdatomic.h>
+
 typedef struct moving {
     void *to;
     const void *from;
@@ -100,16 +102,56 @@ static void check_speeds(const outcome *want)
     CHECK_OK(hil_file_remove_tree(folder));
 }
 
+static const hil_device_heap *heap; /* of the device for tests */
+static _Atomic uintptr_t pinned_end;
+
+static hil_status note_pin(hil_device *device, void *memory, size_t bytes)
+{
+    uintptr_t end = (uintptr_t)memory + bytes, before = pinned_end;
+    while (before < end && !atomic_compare_exchange_weak(&pinned_end, &before, end)) {
+    }
+    return heap->pin(device, memory, bytes);
+}
+
+/* Room for sums that may be spilled, which the store takes last, is not pinned until one is. */
+static void check_start(void)
+{
+    hil_param_store *store;
+    hil_stored_param *param;
+    hil_param_store_options options;
+    const hil_param_store_form form = {.rows = 512, .cols = 256};
+    uint64_t need[HIL_TIERS];
+    hil_param_store_defaults(&options);
+    options.device.name = "threads";
+    options.memory = (hil_memory_options){.device = M, .host = 8 * M};
+    options.tile_size = 64 << 10;
+    CHECK_OK(hil_param_store_create(&store, &options));
+    heap = store->device->heap;
+    hil_device_heap noting = *heap;
+    noting.pin = note_pin;
+    store->device->heap = &noting;
+    CHECK_OK(hil_param_store_add(store, "p", &form, &param));
+    CHECK_OK(hil_param_store_place(store));
+    hil_plan_needs(&store->plan, &store->outline, need);
+    CHECK(store->plan.spilled >= 512 * 256 * sizeof(float));
+    uintptr_t begin = (uintptr_t)store->tiers.host_base + need[HIL_HOST] - store->plan.spilled;
+    CHECK_OK(hil_pins_wait(store->tiers.pins, store->tiers.host_base, 1)); /* weights */
+    CHECK(pinned_end > (uintptr_t)store->tiers.host_base && pinned_end <= begin);
+    hil_param_store_destroy(store);
+}
+
 int main(void)
 {
-    static const placement at[] = {{.device = 8 * M, .host = 4 * M},
+    static const placement at[] = {{.device = 500 << 10, .host = 4 * M, .grow = 8 * M},
+                                   {.device = 8 * M, .host = 4 * M},
                                    {.device = 500 << 10, .host = 4 * M, .window = 330 << 10},
                                    {.device = 500 << 10, .host = 400 << 10, .drives = 1}};
     static outcome fp16;
     check_device(&threads, &fp16);
-    for (int i = 0; i < 3; ++i) check_saved(&at[i], &fp16);
+    for (int i = 0; i < 4; ++i) check_saved(&at[i], &fp16);
     check_speeds(&fp16);
     check_budget();
     check_free();
+    check_start();
     return 0;
 }

@@ -102,7 +102,7 @@ static void check_rounds(rig *r)
 
 static void check_side(const kinds_side *side, int drives, uint64_t host)
 {
-    rig r = {.side = side, .at = {2 * M, 4 * M, drives, false, 0, false, 0, 0, NULL}};
+    rig r = {.side = side, .at = {.device = 2 * M, .host = 4 * M, .drives = drives}};
     hil_step_account account;
     r.at.keep_window = 128 << 10;
     r.at.keep_host = host;
@@ -122,7 +122,7 @@ static void check_side(const kinds_side *side, int drives, uint64_t host)
 
 static void check_refused(void)
 {
-    rig r = {.side = &kinds_cpu, .at = {2 * M, 4 * M, 0, false, 0, false, 0, 0, NULL}};
+    rig r = {.side = &kinds_cpu, .at = {.device = 2 * M, .host = 4 * M}};
     r.store = open_store("bf16", r.side, &r.at, r.param);
     CHECK_FAILS(hil_param_store_keep(r.store, &r, 1, &r.kept[0]), HIL_ERR_USAGE, "keep_window");
     hil_param_store_destroy(r.store);

@@ -145,10 +145,10 @@ int main(void)
 {
     static const placement one = {.device = 8 * M};
     static const placement row[] = {
-        {8 * M, 4 * M, 0, false, 0, false, 0, 0, NULL},
-        {600 << 10, 12 * M, 0, true, 0, false, 0, 0, NULL},
-        {600 << 10, 900 << 10, 1, false, 0, false, 0, 0, NULL},
-        {600 << 10, 12 * M, 0, false, 0, true, 0, 0, NULL},
+        {.device = 8 * M, .host = 4 * M},
+        {.device = 600 << 10, .host = 12 * M, .early = true},
+        {.device = 600 << 10, .host = 900 << 10, .drives = 1},
+        {.device = 600 << 10, .host = 12 * M, .late = true},
     };
     static const kinds_side device[] = {{"threads", NULL, lend, look, NULL},
                                         {"threads:each", NULL, lend, look, NULL}};

@@ -108,14 +108,14 @@ static void check_refused(void)
 int main(void)
 {
     static const placement row[] = {
-        {8 * M, 0, 0, false, 0, false, 0, 0, NULL},
-        {500 << 10, 4 * M, 0, true, 0, false, 0, 0, NULL},
-        {500 << 10, 4 * M, 1, false, 0, false, 0, 0, NULL},
-        {400 << 10, 200 << 10, 1, true, 0, false, 0, 0, NULL},
-        {400 << 10, 200 << 10, 2, false, 0, false, 0, 0, NULL},
-        {8 * M, 8 * M, 0, false, 0, true, 0, 0, NULL},
-        {500 << 10, 4 * M, 0, false, 0, true, 0, 0, NULL},
-        {400 << 10, 1 * M, 1, false, 0, true, 0, 0, NULL},
+        {.device = 8 * M},
+        {.device = 500 << 10, .host = 4 * M, .early = true},
+        {.device = 500 << 10, .host = 4 * M, .drives = 1},
+        {.device = 400 << 10, .host = 200 << 10, .drives = 1, .early = true},
+        {.device = 400 << 10, .host = 200 << 10, .drives = 2},
+        {.device = 8 * M, .host = 8 * M, .late = true},
+        {.device = 500 << 10, .host = 4 * M, .late = true},
+        {.device = 400 << 10, .host = 1 * M, .drives = 1, .late = true},
     };
     static const char *const dtype[] = {"bf16", "fp16", "fp32"};
     static outcome first;

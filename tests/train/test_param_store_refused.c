@@ -45,7 +45,7 @@ static void check_options(void)
 static void check_forms(rig *r)
 {
     hil_stored_param *p;
-    CHECK_FAILS(hil_param_store_add(r->store, "p0", &rig_form[0], &p), HIL_ERR_USAGE, "p0");
+    CHECK_FAILS(hil_param_store_add(r->store, "p.0.w", &rig_form[0], &p), HIL_ERR_USAGE, "p.0.w");
     CHECK_FAILS(
         hil_param_store_add(r->store, "x", &(hil_param_store_form){.rows = -1, .cols = 4}, &p),
         HIL_ERR_USAGE, "x");
@@ -56,7 +56,7 @@ static void check_forms(rig *r)
         HIL_ERR_USAGE, "group");
     const hil_param_store_form huge = {.rows = INT64_MAX / 2, .cols = INT64_MAX / 2};
     CHECK_FAILS(hil_param_store_add(r->store, "x", &huge, &p), HIL_ERR_INPUT, "too large");
-    CHECK(hil_param_store_find(r->store, "p3") == r->param[3]);
+    CHECK(hil_param_store_find(r->store, "p.3.w") == r->param[3]);
     CHECK(hil_param_store_find(r->store, "x") == NULL);
 }
 
@@ -86,7 +86,7 @@ static void check_step(rig *r)
     hil_param_store *b = r->store;
     hil_stored_param *p = r->param[2];
     CHECK_FAILS(hil_param_store_end(b), HIL_ERR_USAGE, "begun");
-    CHECK_FAILS(hil_param_store_acquire(b, p, 0, &w), HIL_ERR_USAGE, "p2");
+    CHECK_FAILS(hil_param_store_acquire(b, p, 0, &w), HIL_ERR_USAGE, "p.2.w");
     CHECK_OK(hil_param_store_begin(b, HIL_PARAM_STORE_EVAL));
     CHECK_FAILS(hil_param_store_begin(b, HIL_PARAM_STORE_TRAIN), HIL_ERR_USAGE, "not ended");
     CHECK_FAILS(hil_param_store_gradient_acquire(b, p, 0, &sum), HIL_ERR_USAGE, "only reads");

@@ -15,7 +15,7 @@
 
 static char folder[] = "/tmp/param_store_save_XXXXXX";
 
-static const placement here = {8 * M, 4 * M, 0, false, 0, false, 0, 0, NULL};
+static const placement here = {.device = 8 * M, .host = 4 * M};
 
 static void check_whole(size_t count)
 {
@@ -28,9 +28,9 @@ static void check_whole(size_t count)
 
 static void check_resumed(const char *dtype)
 {
-    static const placement row[] = {{8 * M, 4 * M, 0, true, 0, false, 0, 0, NULL},
-                                    {500 << 10, 4 * M, 0, false, 0, false, 0, 0, NULL},
-                                    {400 << 10, 300 << 10, 1, false, 0, false, 0, 0, NULL}};
+    static const placement row[] = {{.device = 8 * M, .host = 4 * M, .early = true},
+                                    {.device = 500 << 10, .host = 4 * M},
+                                    {.device = 400 << 10, .host = 300 << 10, .drives = 1}};
     static outcome straight, resumed;
     CHECK_OK(hil_file_remove_tree(folder));
     run(dtype, &kinds_cpu, &here, &straight);

@@ -47,18 +47,21 @@ static void check_frozen(void)
     hil_trainer_defaults(&options);
     options.freeze = freeze;
     options.freeze_count = 2;
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < 3; ++i) {
+        static const char *const rules[] = {"adamw", "adamw8bit", "muon"};
         crew alone = crew_of(3, 0), c = crew_of(3, 8);
         alone.options = c.options = &options;
-        alone.optimizer = c.optimizer = i ? "adamw8bit" : "adamw";
+        alone.optimizer = c.optimizer = rules[i];
         alone.micro_batch = 4; /* so that sums have another order */
         crew_run(&alone);
         crew_run(&c);
         printf("frozen, %s: loss %.6f -> %.6f, off by %.1e\n", c.optimizer, c.loss[0],
                c.loss[CREW_STEPS - 1], worst(&c, &alone, CREW_STEPS));
-        CHECK(c.loss[CREW_STEPS - 1] < 0.97 * c.loss[0]);
+        /* Muon's products round to bf16, and make as much of small gradients as of large ones. */
+        bool muon = i == 2;
+        CHECK(c.loss[CREW_STEPS - 1] < (muon ? 0.98 : 0.97) * c.loss[0]);
         CHECK(worst(&c, &alone, 1) <= 1e-6);
-        CHECK(worst(&c, &alone, CREW_STEPS) <= 1e-5);
+        CHECK(worst(&c, &alone, CREW_STEPS) <= (muon ? 1e-4 : 1e-5));
         crew_free(&alone);
         crew_free(&c);
     }

@@ -79,19 +79,39 @@ static implementation choose_ready(const hil_op_call *call, bool backward, size_
 
 static hil_status check_dim(const hil_op_call *call)
 {
-    if (call->params)
-        return hil_fail(HIL_ERR_USAGE,
-                        "attention with sinks does not run on a GPU yet: compute this "
-                        "model with --device cpu");
     int64_t dim = call->in[0].shape.dim[3];
     if (dim <= HIL_PLAIN_DIM) return HIL_OK;
     return hil_fail(HIL_ERR_USAGE, "attention: heads of %lld numbers, a GPU takes at most %d",
                     (long long)dim, HIL_PLAIN_DIM);
 }
 
+/* Acquires the sinks, if there are any, until end_sinks. */
+static hil_status begin_sinks(const hil_op_call *call, hil_cuda_attention *a)
+{
+    if (!call->params) return HIL_OK;
+    const void *data;
+    HIL_TRY(call->source->weight_begin(call->owner, 0, 0, &data));
+    a->sinks = {(void *)(uintptr_t)data, call->param[0].dtype};
+    return HIL_OK;
+}
+
+static void end_sinks(const hil_op_call *call)
+{
+    if (call->params) call->source->weight_end(call->owner, 0, 0);
+}
+
 static size_t whole_lines(size_t bytes)
 {
     return (bytes + 255) & ~(size_t)255;
+}
+
+/* Scratch of the sinks' backward, which runs first: delta (B, H, T); then, where it returns, their
+   gradients (B, H). */
+static size_t layout_sinks(const hil_op_call *call, size_t *bytes)
+{
+    const int64_t *dim = call->saved[0].shape.dim;
+    hil_scratch_add(bytes, dim[0] * dim[1] * dim[2], sizeof(float));
+    return hil_scratch_add(bytes, dim[0] * dim[1], sizeof(float));
 }
 
 /* Scratch. cuDNN and Hopper's backward: a workspace; in backward also memory for gradients that are
@@ -107,6 +127,9 @@ static void add_scratch(hil_op_call *call)
     } else {
         hil_scratch_add(&need[1], hil_shape_count(&call->saved[0].shape), sizeof(float));
     }
+    size_t sinks = 0;
+    if (call->params) layout_sinks(call, &sinks);
+    if (sinks > need[1]) need[1] = sinks;
     call->forward_scratch = need[0] > most[0] ? need[0] : most[0];
     call->backward_scratch = need[1] > most[1] ? need[1] : most[1];
 }
@@ -125,18 +148,23 @@ static hil_status infer(hil_op_call *call)
     return HIL_OK;
 }
 
+static hil_status run_forward(hil_op_call *call, const hil_cuda_attention *a)
+{
+    size_t workspace;
+    implementation chosen = choose_ready(call, false, &workspace);
+    if (chosen == PLAIN) return hil_attention_plain_forward(call->device, a);
+    HIL_TRY(chosen == DNN ? hil_attention_dnn_forward(call->device, a, call->scratch)
+                          : hil_attention_tiles_forward(call->device, a));
+    return a->sinks.data ? hil_attention_sinks_add(call->device, a) : HIL_OK;
+}
+
 static hil_status forward(hil_op_call *call)
 {
     hil_cuda_attention a = describe_training(call);
-    size_t workspace;
-    switch (choose_ready(call, false, &workspace)) {
-    case DNN:
-        return hil_attention_dnn_forward(call->device, &a, call->scratch);
-    case TILES:
-        return hil_attention_tiles_forward(call->device, &a);
-    default:
-        return hil_attention_plain_forward(call->device, &a);
-    }
+    HIL_TRY(begin_sinks(call, &a));
+    hil_status status = run_forward(call, &a);
+    end_sinks(call);
+    return status;
 }
 
 static void set_gradients(const hil_op_call *call, const hil_tensor *x, hil_cuda_attention *a)
@@ -170,11 +198,30 @@ static hil_status backward_whole(hil_op_call *call, hil_cuda_attention *a, imple
     return HIL_OK;
 }
 
+static hil_status back_sinks(const hil_op_call *call, hil_cuda_attention a)
+{
+    float *sum;
+    bool add;
+    size_t bytes = 0;
+    float *each = (float *)hil_scratch_at(call, layout_sinks(call, &bytes));
+    a.delta = (float *)call->scratch;
+    HIL_TRY(begin_sinks(call, &a)); /* as the CPU does, also if they are frozen */
+    bool wanted = call->param[0].trainable;
+    hil_status status = wanted ? hil_attention_sinks_backward(call->device, &a, each) : HIL_OK;
+    end_sinks(call);
+    if (status != HIL_OK || !wanted) return status;
+    HIL_TRY(call->source->gradient_begin(call->owner, 0, 0, &sum, &add));
+    status = hil_op_cuda_gather(call->device, {sum, each, a.batch, a.heads, add});
+    call->source->gradient_end(call->owner, 0, 0);
+    return status;
+}
+
 static hil_status backward(hil_op_call *call)
 {
     hil_cuda_attention a = describe_training(call);
     size_t workspace;
     a.dout = hil_view_of(&call->dout[0]);
+    if (call->params) HIL_TRY(back_sinks(call, a));
     set_gradients(call, call->din, &a);
     if (!a.dq.data && !a.dk.data && !a.dv.data) return HIL_OK;
     implementation chosen = choose_ready(call, true, &workspace);
@@ -233,7 +280,10 @@ static hil_status forward_cached(hil_op_call *call)
     a.window = attr->window;
     a.scale = (float)attr->scale;
     a.cap = (float)attr->cap;
-    return hil_attention_plain_forward(call->device, &a);
+    HIL_TRY(begin_sinks(call, &a));
+    hil_status status = hil_attention_plain_forward(call->device, &a);
+    end_sinks(call);
+    return status;
 }
 
 const hil_op_kernel hil_cuda_attention_cached = {

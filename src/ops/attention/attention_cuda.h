@@ -17,7 +17,8 @@ typedef struct hil_cuda_attention {
     const int32_t *first; /* read if there are documents */
     int64_t window;
     float scale;
-    float cap; /* 0: none; only the plain kernel has it */
+    float cap;      /* 0: none; only the plain kernel has it */
+    hil_view sinks; /* of each head; no data: none. Only the plain kernel has them: [Note: sinks] */
     bool drops;
     hil_mask mask;
     hil_view out;
@@ -30,6 +31,19 @@ typedef struct hil_cuda_attention {
 
 /* delta = dout . out */
 hil_status hil_attention_delta(hil_device *device, const hil_cuda_attention *a);
+
+/* The sink of a head; see [Note: sinks]. */
+static __device__ inline float hil_attention_sink(const hil_cuda_attention &a, int64_t head)
+{
+    float sink[HIL_WIDE];
+    hil_wide_read(hil_wide_load(a.sinks, head, 1), a.sinks.dtype, sink);
+    return sink[0];
+}
+/* Adds sinks to the results and log-sums of an attention without them. */
+hil_status hil_attention_sinks_add(hil_device *device, const hil_cuda_attention *a);
+/* out (B, H): the sinks' gradients of each sequence. Overwrites delta. */
+hil_status hil_attention_sinks_backward(hil_device *device, const hil_cuda_attention *a,
+                                        float *out);
 
 /* Heads of up to HIL_PLAIN_DIM numbers. */
 #define HIL_PLAIN_DIM 256

@@ -147,11 +147,12 @@ static __global__ void __launch_bounds__(THREADS) attend(const hil_cuda_attentio
     place p = find_place(a.heads, a.queries);
     int64_t group = p.head / (a.heads / a.groups);
     load_own<DIMS>(own, {a.q, p.b * a.queries + p.row, p.rows, a.q_stride, p.head, a.dim}, a.scale);
-    float most[ROWS], sum[ROWS] = {}, out[ROWS][DIMS] = {};
+    float most[ROWS], sum[ROWS], out[ROWS][DIMS] = {};
     int64_t from[ROWS];
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-        most[r] = -INFINITY;
+        most[r] = a.sinks.data ? hil_attention_sink(a, p.head) : -INFINITY;
+        sum[r] = a.sinks.data ? 1 : 0; /* the sink's weight */
         from[r] = r < p.rows ? first_key(a, p.b, p.row + r) : 0;
     }
     int64_t last = p.end < a.queries ? p.end : a.queries;

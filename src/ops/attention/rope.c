@@ -11,7 +11,7 @@
 static int64_t dims_of(const hil_op_call *call)
 {
     const hil_rope_attr *attr = call->attr;
-    return attr->dims ? attr->dims : call->in[0].shape.dim[3];
+    return attr->dims ? attr->dims : call->in[0].shape.dim[3] - attr->first;
 }
 
 static hil_status infer(hil_op_call *call)
@@ -23,9 +23,10 @@ static hil_status infer(hil_op_call *call)
     if (dims % 2)
         return hil_fail(HIL_ERR_USAGE, "rope: heads of %lld numbers in %s, expected an even number",
                         (long long)dims, hil_infer_shape_text(shape).text);
-    if (dims > shape->dim[3])
-        return hil_fail(HIL_ERR_USAGE, "rope: %lld numbers turn, but heads are %s", (long long)dims,
-                        hil_infer_shape_text(shape).text);
+    const hil_rope_attr *attr = call->attr;
+    if (attr->first < 0 || dims < 0 || attr->first + dims > shape->dim[3])
+        return hil_fail(HIL_ERR_USAGE, "rope: %lld numbers turn after %lld, but heads are %s",
+                        (long long)dims, (long long)attr->first, hil_infer_shape_text(shape).text);
     hil_infer_out(call, call->compute, shape);
     return HIL_OK;
 }
@@ -70,7 +71,7 @@ static void rotate_rows(void *context, int64_t task, int thread)
         if (factor != 1) hil_rows()->math.scale(cosine, cosine, factor, half);
         const float *x = hil_row_read(j->from, r * n, n, row);
         if (x != row) memcpy(row, x, (size_t)n * sizeof *row);
-        for (float *head = row; head < row + n; head += shape->dim[3]) {
+        for (float *head = row + attr->first; head < row + n; head += shape->dim[3]) {
             if (attr->interleaved)
                 rotate_interleaved(head, sine + half, cosine, sine, half);
             else

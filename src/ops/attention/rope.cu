@@ -10,6 +10,7 @@
 typedef struct rotation {
     int64_t rows;         /* B * T */
     int heads, half, dim; /* half: of the numbers that turn; dim: of the head */
+    int skipped;          /* numbers of a head before those that turn */
     int runs;             /* of HIL_WIDE pairs in a head */
     int group;            /* rows of a block */
     hil_view from, to;
@@ -33,7 +34,8 @@ typedef struct place {
 static __device__ inline place find_place(const rotation &r, int64_t first, int i)
 {
     int head = i / r.runs, k = i % r.runs * HIL_WIDE;
-    return {head / r.heads, k, hil_wide_count(r.half - k), (first * r.heads + head) * r.dim + k};
+    return {head / r.heads, k, hil_wide_count(r.half - k),
+            (first * r.heads + head) * r.dim + r.skipped + k};
 }
 
 static __device__ inline void rotate_pairs(const rotation &r, hil_view to, hil_dtype dtype,
@@ -115,14 +117,16 @@ static __global__ void __launch_bounds__(THREADS)
     int64_t head = i / (r.dim / 2), k = i % (r.dim / 2), at = head * r.dim + 2 * k;
     float x[HIL_WIDE];
     hil_wide_read(hil_wide_load(r.from, at, 2), r.from.dtype, x);
-    if (interleaved && k < r.half) {
+    int64_t turning = k - r.skipped / 2;
+    bool turns = turning >= 0 && turning < r.half;
+    if (interleaved && turns) {
         float sine, cosine, low = x[0], high = x[1];
-        sincosf((float)r.position[head / r.heads] * r.frequency[k], &sine, &cosine);
+        sincosf((float)r.position[head / r.heads] * r.frequency[turning], &sine, &cosine);
         cosine *= r.factor, sine *= r.sign * r.factor;
         x[0] = low * cosine - high * sine;
         x[1] = high * cosine + low * sine;
     }
-    if (interleaved || k >= r.half) hil_wide_write(r.to, at, 2, x, r.add);
+    if (interleaved || !turns) hil_wide_write(r.to, at, 2, x, r.add);
 }
 
 static hil_status run(const hil_op_call *call, const hil_tensor *from, const hil_tensor *to,
@@ -132,8 +136,9 @@ static hil_status run(const hil_op_call *call, const hil_tensor *from, const hil
     const hil_rope_attr *attr = (const hil_rope_attr *)call->attr;
     rotation r = {.rows = dim[0] * dim[1],
                   .heads = (int)dim[2],
-                  .half = (int)((attr->dims ? attr->dims : dim[3]) / 2),
+                  .half = (int)((attr->dims ? attr->dims : dim[3] - attr->first) / 2),
                   .dim = (int)dim[3],
+                  .skipped = (int)attr->first,
                   .from = hil_view_of(from),
                   .to = hil_view_of(to),
                   .position = (const int32_t *)call->in[1].data,
@@ -163,8 +168,8 @@ static hil_status run(const hil_op_call *call, const hil_tensor *from, const hil
 static hil_status infer(hil_op_call *call)
 {
     const hil_rope_attr *attr = (const hil_rope_attr *)call->attr;
-    int64_t dim = call->in[0].shape.dim[3], dims = attr->dims ? attr->dims : dim;
-    if (dims > 2 * HALF_MOST || dim % 2)
+    int64_t dim = call->in[0].shape.dim[3], dims = attr->dims ? attr->dims : dim - attr->first;
+    if (dims > 2 * HALF_MOST || dim % 2 || attr->first % 2)
         return hil_fail(HIL_ERR_USAGE,
                         "rope: heads of %lld numbers, a GPU takes an even number, of which at most "
                         "%d turn",

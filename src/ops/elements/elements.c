@@ -4,8 +4,6 @@
 #include "ops/infer.h"
 #include "ops/rows/rows.h"
 
-#define TASK_PIECES 16
-
 /* If an output overwrites an input, a piece is computed in a buffer first: compilers do not
    vectorise a loop whose pointers are equal. */
 static bool is_over(const hil_elements *job, int out)
@@ -20,8 +18,8 @@ static void run_task(void *context, int64_t task, int thread)
     (void)thread;
     const hil_elements *job = context;
     float buffer[5][HIL_PIECE] __attribute__((aligned(64)));
-    int64_t at = task * TASK_PIECES * HIL_PIECE;
-    for (int p = 0; p < TASK_PIECES && at < job->count; ++p, at += HIL_PIECE) {
+    int64_t at = task * HIL_ELEMENTS_TASK;
+    for (int p = 0; p < HIL_ELEMENTS_TASK / HIL_PIECE && at < job->count; ++p, at += HIL_PIECE) {
         int64_t n = job->count - at < HIL_PIECE ? job->count - at : HIL_PIECE;
         const float *in[3];
         float *out[2];
@@ -38,7 +36,7 @@ static void run_task(void *context, int64_t task, int thread)
 
 void hil_elements_run(const hil_elements *job)
 {
-    int64_t size = TASK_PIECES * HIL_PIECE;
+    int64_t size = HIL_ELEMENTS_TASK;
     hil_pool_run(job->call->pool, run_task, (void *)(uintptr_t)job, (job->count + size - 1) / size);
 }
 

@@ -4,7 +4,8 @@
 
 #include "ops/op.h"
 
-#define HIL_PIECE 1024 /* elements per call of a function, at most */
+#define HIL_PIECE 1024                     /* elements per call of a function, at most */
+#define HIL_ELEMENTS_TASK (16 * HIL_PIECE) /* elements of one task of the pool */
 
 typedef struct hil_elements hil_elements;
 

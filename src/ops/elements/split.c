@@ -4,7 +4,6 @@
 #include "ops/rows/rows.h"
 
 #define TASK_ROWS 16
-#define PIECE 1024
 
 static hil_status infer(hil_op_call *call)
 {
@@ -29,16 +28,6 @@ static hil_status infer(hil_op_call *call)
     return HIL_OK;
 }
 
-/* Zeros where no gradient arrived. */
-static void clear(const hil_tensor *x, int64_t at, int64_t count)
-{
-    static const float zeros[PIECE];
-    for (int64_t n; count > 0; at += n, count -= n) {
-        n = count < PIECE ? count : PIECE;
-        hil_row_write(x, at, n, zeros, false);
-    }
-}
-
 typedef struct job {
     const hil_op_call *call;
     bool back;
@@ -59,7 +48,7 @@ static void copy_rows(void *context, int64_t task, int thread)
             else if (call->dout[i].data)
                 hil_row_copy(&call->din[0], at, &call->dout[i], r * n, n, call->din_add[0]);
             else if (!call->din_add[0])
-                clear(&call->din[0], at, n);
+                hil_row_clear(&call->din[0], at, n);
         }
 }
 

@@ -124,6 +124,7 @@ const hil_op hil_op_embedding = {
     .name = "embedding",
     .attr_size = sizeof(hil_embedding_attr),
     .keep_in = 1,
+    .once = true,
     .infer = infer,
     .forward = forward,
     .backward = backward,

@@ -6,9 +6,8 @@
 /* Most bytes of packed B per pass. */
 #define PASS_BYTES ((size_t)16 << 20)
 #define PASS_COLUMNS 1024
-/* Rows of a task: a packed block of A stays in the second-level cache, together with the sums of
-   the pass where c is not fp32. */
-#define BLOCK_ROWS 288
+/* Most rows of a task where c is not fp32: the sums of the pass share the second-level cache with
+   the packed block of A. */
 #define BLOCK_ROWS_ROUNDED 144
 /* A block of k is a multiple of this, and so of every kernel's k_unit. */
 #define DEPTH_UNIT 32
@@ -108,6 +107,27 @@ typedef struct target {
     bool whole_tiles;
 } target;
 
+#define LINE_BYTES 64
+
+/* A panel of B while the one before it is multiplied: each tile asks for a part, so that it is in
+   the second-level cache when its turn comes. */
+typedef struct upcoming {
+    const char *at;
+    int64_t lines; /* for each tile */
+} upcoming;
+
+static upcoming upcoming_panel(const char *panel, int64_t bytes, int64_t tiles)
+{
+    int64_t lines = (bytes + LINE_BYTES - 1) / LINE_BYTES;
+    return (upcoming){panel, (lines + tiles - 1) / tiles};
+}
+
+static void ask_for_part(upcoming *next)
+{
+    for (int64_t i = 0; i < next->lines; ++i, next->at += LINE_BYTES)
+        __builtin_prefetch(next->at, 0, 2);
+}
+
 static void multiply_block(const product *job, const char *a, int64_t k0, const target *to)
 {
     const hil_gemm_kernel *kernel = job->kernel;
@@ -125,7 +145,12 @@ static void multiply_block(const product *job, const char *a, int64_t k0, const 
                          .depth = depth,
                          .c_stride = to->stride};
         if (last && job->bias && !to->whole_tiles) tile.bias = job->bias + to->first_column + j;
+        upcoming next = {0};
+        if (j + nr < to->columns)
+            next = upcoming_panel((const char *)tile.b + b_bytes,
+                                  depth * nr * (int64_t)kernel->element, (to->rows + mr - 1) / mr);
         for (int64_t i = 0; i < to->rows; i += mr) {
+            ask_for_part(&next);
             tile.a = a + (size_t)(i / mr) * a_bytes;
             tile.c = to->c + i * to->stride + j;
             tile.base = base ? base + i * to->stride + j : NULL;
@@ -210,19 +235,20 @@ static int64_t block_depth(int64_t k)
     return blocks ? round_up((k + blocks - 1) / blocks, DEPTH_UNIT) : DEPTH_UNIT;
 }
 
-/* Thread 0's scratch holds its own part and then what all threads share. */
-static hil_status plan(product *job)
+/* Cuts the product into passes over columns and tasks of a pass. */
+static void divide(product *job, int threads)
 {
     const hil_gemm *g = job->g;
     const hil_gemm_kernel *kernel = job->kernel;
-    int mr = kernel->mr, nr = kernel->nr, threads = hil_pool_threads(job->pool);
+    int mr = kernel->mr, nr = kernel->nr;
     job->padded_k = round_up(g->k, kernel->k_unit);
     job->depth = block_depth(g->k);
     size_t panel_bytes = (size_t)(job->padded_k * nr) * kernel->element;
     int64_t fit = panel_bytes ? (int64_t)(PASS_BYTES / panel_bytes) * nr : PASS_COLUMNS;
     job->pass_columns = smaller(smaller(PASS_COLUMNS / nr * nr, round_up(g->n, nr)), fit);
     if (job->pass_columns < 4 * nr) job->pass_columns = smaller(4 * nr, round_up(g->n, nr));
-    int64_t block = g->c_dtype == HIL_F32 ? BLOCK_ROWS : BLOCK_ROWS_ROUNDED;
+    int64_t block =
+        g->c_dtype == HIL_F32 ? kernel->rows : smaller(kernel->rows, BLOCK_ROWS_ROUNDED);
     job->row_blocks = (g->m + block - 1) / block;
     if (job->row_blocks > 1)
         job->row_blocks = smaller(round_up(job->row_blocks, threads), (g->m + mr - 1) / mr);
@@ -230,10 +256,29 @@ static hil_status plan(product *job)
     if (job->row_blocks < 2 * threads)
         job->column_blocks =
             smaller((4 * threads + job->row_blocks - 1) / job->row_blocks, job->pass_columns / nr);
-    int64_t rows = round_up(g->m, mr) / mr;
-    rows = (rows + job->row_blocks - 1) / job->row_blocks * mr;
-    int64_t columns = job->pass_columns / nr;
-    columns = (columns + job->column_blocks - 1) / job->column_blocks * nr;
+}
+
+/* Rows and columns of the largest task, in whole panels. */
+static int64_t task_rows(const product *job)
+{
+    int64_t panels = (job->g->m + job->kernel->mr - 1) / job->kernel->mr;
+    return (panels + job->row_blocks - 1) / job->row_blocks * job->kernel->mr;
+}
+
+static int64_t task_columns(const product *job, int64_t panels)
+{
+    return (panels + job->column_blocks - 1) / job->column_blocks * job->kernel->nr;
+}
+
+/* Thread 0's scratch holds its own part and then what all threads share. */
+static hil_status plan(product *job)
+{
+    const hil_gemm *g = job->g;
+    const hil_gemm_kernel *kernel = job->kernel;
+    int nr = kernel->nr;
+    divide(job, hil_pool_threads(job->pool));
+    size_t panel_bytes = (size_t)(job->padded_k * nr) * kernel->element;
+    int64_t rows = task_rows(job), columns = task_columns(job, job->pass_columns / nr);
     job->a_bytes = (size_t)round_up(rows * job->depth * (int64_t)kernel->element, 64);
     size_t c_bytes = g->c_dtype == HIL_F32 ? 0 : (size_t)round_up(rows * columns * 4, 64);
     size_t own = job->a_bytes + c_bytes;
@@ -245,14 +290,21 @@ static hil_status plan(product *job)
     return HIL_OK;
 }
 
+/* Begins the pass at n0; returns its panels of B. */
+static int64_t begin_pass(product *job)
+{
+    job->columns = smaller(job->pass_columns, job->g->n - job->n0);
+    int64_t panels = (job->columns + job->kernel->nr - 1) / job->kernel->nr;
+    job->column_blocks = smaller(job->column_blocks, panels);
+    return panels;
+}
+
 static hil_status run_packed(hil_pool *pool, const hil_gemm *g, const hil_gemm_kernel *kernel)
 {
     product job = {.g = g, .kernel = kernel, .pool = pool};
     HIL_TRY(plan(&job));
     for (job.n0 = 0; job.n0 < g->n; job.n0 += job.pass_columns) {
-        job.columns = smaller(job.pass_columns, g->n - job.n0);
-        int64_t panels = (job.columns + kernel->nr - 1) / kernel->nr;
-        job.column_blocks = smaller(job.column_blocks, panels);
+        int64_t panels = begin_pass(&job);
         if (job.bias) convert_bias(&job);
         hil_pool_run(pool, pack_columns, &job, (panels + PACK_PANELS - 1) / PACK_PANELS);
         hil_pool_run(pool, multiply, &job, job.row_blocks * job.column_blocks);
@@ -307,6 +359,38 @@ static hil_status run_few(hil_pool *pool, const hil_gemm *g, const hil_gemm_kern
     return HIL_OK;
 }
 
+static bool is_few(const hil_gemm *g)
+{
+    return g->m <= HIL_GEMM_FEW && g->b.row_stride == 1;
+}
+
+void hil_gemm_divide(const hil_gemm *g, int threads, hil_gemm_division *out)
+{
+    product job = {.g = g, .kernel = hil_gemm_choose(g->a.dtype, g->b.dtype)};
+    *out = (hil_gemm_division){.stretch = 1};
+    if (g->m == 0 || g->n == 0) return;
+    if (is_few(g)) {
+        int64_t tasks = (g->n + FEW_COLUMNS - 1) / FEW_COLUMNS;
+        out->runs = tasks > 1;
+        out->stretch = hil_pool_stretch(tasks, threads);
+        return;
+    }
+    divide(&job, threads);
+    double area = 0, packed_a = 0, packed_b = 0, rows = (double)task_rows(&job);
+    for (job.n0 = 0; job.n0 < g->n; job.n0 += job.pass_columns) {
+        int64_t panels = begin_pass(&job), tasks = job.row_blocks * job.column_blocks;
+        int64_t packs = (panels + PACK_PANELS - 1) / PACK_PANELS;
+        double turns = (double)tasks * hil_pool_stretch(tasks, threads);
+        out->runs += (packs > 1) + (tasks > 1);
+        area += turns * rows * (double)task_columns(&job, panels);
+        packed_a += turns * rows;
+        packed_b += (double)job.columns * hil_pool_stretch(packs, threads);
+    }
+    out->stretch = area / ((double)g->m * (double)g->n);
+    out->packs_a = packed_a / (double)g->m;
+    out->packs_b = packed_b / (double)g->n;
+}
+
 hil_status hil_gemm_run(hil_pool *pool, const hil_gemm *g)
 {
     assert(g->a.row_stride == 1 || g->a.col_stride == 1);
@@ -314,6 +398,6 @@ hil_status hil_gemm_run(hil_pool *pool, const hil_gemm *g)
     assert(!g->add || !g->base);
     if (g->m == 0 || g->n == 0 || hil_pool_is_dry(pool)) return HIL_OK;
     const hil_gemm_kernel *kernel = hil_gemm_choose(g->a.dtype, g->b.dtype);
-    if (g->m <= HIL_GEMM_FEW && g->b.row_stride == 1) return run_few(pool, g, kernel);
+    if (is_few(g)) return run_few(pool, g, kernel);
     return run_packed(pool, g, kernel);
 }

@@ -39,6 +39,16 @@ typedef struct hil_gemm {
 /* Fails only when the pool's scratch memory must grow and cannot. */
 hil_status hil_gemm_run(hil_pool *pool, const hil_gemm *gemm);
 
+/* How threads share a product, to estimate its time. */
+typedef struct hil_gemm_division {
+    double runs;    /* of the pool, with more than one task */
+    double stretch; /* multiplications of the busiest thread, padding included, times threads, over
+                       those of the product: 1 at best */
+    double packs_a, packs_b; /* the same for the numbers of A and B that are packed; 0: none are */
+} hil_gemm_division;
+/* Reads the sizes, dtypes and strides of `gemm`, but no data. */
+void hil_gemm_divide(const hil_gemm *gemm, int threads, hil_gemm_division *out);
+
 /* The matrix with rows of `cols` contiguous numbers, and its transpose. */
 static inline hil_matrix hil_matrix_rows(const void *data, hil_dtype dtype, int64_t cols)
 {

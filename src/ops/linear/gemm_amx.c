@@ -10,6 +10,7 @@
 
 #define MR 32
 #define NR 32
+#define BLOCK_ROWS 288
 #define K_UNIT 32
 #define TILE 512 /* numbers in a tile of bf16 */
 

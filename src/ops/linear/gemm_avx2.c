@@ -2,9 +2,11 @@
 #include "ops/linear/gemm_rows.h"
 
 #include <immintrin.h>
+#include <string.h>
 
 #define MR 6
 #define NR 16
+#define BLOCK_ROWS 144 /* many processors without AVX-512 have 512 KiB or less */
 #define LANES 8
 #define VECTORS (NR / LANES)
 #define INLINE static inline __attribute__((always_inline))
@@ -25,29 +27,51 @@ INLINE __m256i first_lanes(int64_t count)
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)count), lane);
 }
 
+/* The first `count` (1 to 8) numbers of 16 bits, then zeros; joined in registers, because a load
+   that spans several stores waits for them. */
+INLINE __m128i load_halves(const uint16_t *from, int64_t count)
+{
+    if (count == LANES) return _mm_loadu_si128((const __m128i *)(const void *)from);
+    uint64_t part[2] = {0};
+    if (count == MR) {
+        memcpy(&part[0], from, 8);
+        memcpy(&part[1], from + 4, 4);
+    } else {
+        for (int64_t i = 0; i < count; ++i) part[i / 4] |= (uint64_t)from[i] << 16 * (i % 4);
+    }
+    return _mm_set_epi64x((int64_t)part[1], (int64_t)part[0]);
+}
+
 /* The first `count` (1 to 8) numbers at element `at`, then zeros. */
 INLINE vec vec_convert(const void *data, hil_dtype dtype, int64_t at, int64_t count)
 {
     if (dtype == HIL_F32)
         return count == LANES ? _mm256_loadu_ps((const float *)data + at)
                               : _mm256_maskload_ps((const float *)data + at, first_lanes(count));
-    const uint16_t *from = (const uint16_t *)data + at;
-    uint16_t part[LANES] = {0};
-    if (count < LANES) {
-        for (int64_t i = 0; i < count; ++i) part[i] = from[i];
-        from = part;
-    }
-    __m128i half = _mm_loadu_si128((const __m128i *)(const void *)from);
+    __m128i half = load_halves((const uint16_t *)data + at, count);
     if (dtype == HIL_F16) return _mm256_cvtph_ps(half);
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
 }
 
+/* In parts, because AMD's processors execute a masked store as dozens of operations. */
 INLINE void store_first(float *x, vec v, int64_t count)
 {
-    if (count == LANES)
+    if (count == LANES) {
         _mm256_storeu_ps(x, v);
-    else
-        _mm256_maskstore_ps(x, first_lanes(count), v);
+        return;
+    }
+    __m128 part = _mm256_castps256_ps128(v);
+    if (count & 4) {
+        _mm_storeu_ps(x, part);
+        part = _mm256_extractf128_ps(v, 1);
+        x += 4;
+    }
+    if (count & 2) {
+        _mm_storel_pi((__m64 *)(void *)x, part);
+        part = _mm_movehl_ps(part, part);
+        x += 2;
+    }
+    if (count & 1) _mm_store_ss(x, part);
 }
 
 /* The last step of a transpose: swaps halves of rows. */

@@ -5,6 +5,7 @@
 
 #define MR 6
 #define NR 64
+#define BLOCK_ROWS 288
 #define LANES 16
 #define VECTORS (NR / LANES)
 #define INLINE static inline __attribute__((always_inline))

@@ -59,6 +59,7 @@ typedef struct hil_gemm_row {
 typedef struct hil_gemm_kernel {
     const char *name;
     int mr, nr;
+    int rows; /* at most of a task: a packed block of A stays in the second-level cache */
     int k_unit;
     size_t element; /* bytes of one number in a panel */
     void (*pack_a)(void *panels, const hil_strip *strip);
@@ -71,8 +72,9 @@ typedef struct hil_gemm_kernel {
 /* The kernel of a file that defines its sizes and functions by these names. */
 #define HIL_GEMM_KERNEL(label, unit, type)                                                         \
     {                                                                                              \
-        .name = label, .mr = MR, .nr = NR, .k_unit = unit, .element = sizeof(type),                \
-        .pack_a = pack_a, .pack_b = pack_b, .tile = tile, .few = few, .store = store_row           \
+        .name = label, .mr = MR, .nr = NR, .rows = BLOCK_ROWS, .k_unit = unit,                     \
+        .element = sizeof(type), .pack_a = pack_a, .pack_b = pack_b, .tile = tile, .few = few,     \
+        .store = store_row                                                                         \
     }
 
 /* The kernel for inputs of these dtypes on this CPU. */

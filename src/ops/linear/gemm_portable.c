@@ -3,6 +3,7 @@
 
 #define MR 4
 #define NR 8
+#define BLOCK_ROWS 288
 #define LANES 8
 
 static void pack_a(void *panels, const hil_strip *strip)

@@ -41,9 +41,11 @@ INLINE int64_t whole_depth(int64_t depth)
     return (depth + LANES - 1) / LANES * LANES;
 }
 
-INLINE void ask_for(const hil_strip *s, int64_t at, int64_t bytes)
+/* `dtype` is a constant where this is compiled: a call in the loops would spill every vector. */
+INLINE void ask_for(const hil_strip *s, hil_dtype dtype, int64_t at, int64_t bytes)
 {
-    __builtin_prefetch((const char *)s->data + (size_t)at * hil_dtype_size(s->dtype) + bytes);
+    size_t size = dtype == HIL_F32 ? sizeof(float) : sizeof(uint16_t);
+    __builtin_prefetch((const char *)s->data + (size_t)at * size + bytes);
 }
 
 INLINE void transpose(vec r[LANES])
@@ -65,22 +67,21 @@ INLINE void transpose(vec r[LANES])
 }
 
 /* Up to LANES columns of contiguous k, LANES of them, become rows of the panel. */
-INLINE void pack_square(float *to, const hil_strip *s, hil_dtype dtype, int64_t column, int64_t k)
+INLINE void pack_square(float *to, const hil_strip *s, hil_dtype dtype, int64_t at, int64_t columns,
+                        int64_t depth)
 {
-    int64_t columns = s->count - column, depth = at_most(s->depth - k, LANES);
     vec r[LANES];
 #pragma GCC unroll 16
     for (int i = 0; i < LANES; ++i) {
-        int64_t at = (column + i) * s->stride + k;
         r[i] = vec_zero();
         if (i < columns) {
-            ask_for(s, at, AHEAD_BYTES);
-            r[i] = vec_convert(s->data, dtype, at, depth);
+            ask_for(s, dtype, at + i * s->stride, AHEAD_BYTES);
+            r[i] = vec_convert(s->data, dtype, at + i * s->stride, depth);
         }
     }
     transpose(r);
 #pragma GCC unroll 16
-    for (int i = 0; i < LANES; ++i) vec_store(to + (k + i) * NR, r[i]);
+    for (int i = 0; i < LANES; ++i) vec_store(to + i * NR, r[i]);
 }
 
 INLINE void pack_transposed(float *panels, const hil_strip *s, hil_dtype dtype)
@@ -88,28 +89,63 @@ INLINE void pack_transposed(float *panels, const hil_strip *s, hil_dtype dtype)
     int64_t padded = whole_depth(s->depth);
     for (int64_t first = 0; first < s->count; first += NR, panels += padded * NR)
         for (int64_t i = 0; i < NR; i += LANES)
-            for (int64_t k = 0; k < padded; k += LANES)
-                pack_square(panels + i, s, dtype, first + i, k);
+            for (int64_t k = 0; k < padded; k += LANES) {
+                int64_t at = (first + i) * s->stride + k;
+                int64_t columns = s->count - first - i, depth = s->depth - k;
+                if (columns >= LANES && depth >= LANES)
+                    pack_square(panels + i + k * NR, s, dtype, at, LANES, LANES);
+                else
+                    pack_square(panels + i + k * NR, s, dtype, at, columns, at_most(depth, LANES));
+            }
 }
 
-/* Rows (columns) are contiguous: panel[k][width]. */
+/* One k of a panel of `width`, of which `count` rows (columns) are in the strip. */
+INLINE void pack_line(float *to, const hil_strip *s, hil_dtype dtype, int64_t at, int width,
+                      int64_t count)
+{
+#pragma GCC unroll 4
+    for (int i = 0; i < width; i += LANES) {
+        vec v = vec_zero();
+        if (i < count) {
+            ask_for(s, dtype, at + AHEAD_ROWS * s->k_stride + i, 0);
+            v = vec_convert(s->data, dtype, at + i, at_most(count - i, at_most(width - i, LANES)));
+        }
+        store_first(to + i, v, at_most(width - i, LANES));
+    }
+}
+
+/* Rows (columns) are contiguous: panel[k][width]. A few k at a time: they stay in the first-level
+   cache for the next panel, and each panel gets whole lines. */
 INLINE void pack_straight(float *panels, const hil_strip *s, int width, hil_dtype dtype)
 {
     int64_t padded = whole_depth(s->depth);
-    for (int64_t k = 0; k < padded; ++k, panels += width) {
-        float *to = panels;
-        for (int64_t first = 0; first < s->count; first += width, to += padded * width)
-            for (int64_t i = 0; i < width; i += LANES) {
-                int64_t lanes = at_most(width - i, LANES);
-                int64_t rows = k < s->depth ? at_most(s->count - first - i, lanes) : 0;
-                vec v = vec_zero();
-                if (rows > 0) {
-                    int64_t at = k * s->k_stride + first + i;
-                    ask_for(s, at + AHEAD_ROWS * s->k_stride, 0);
-                    v = vec_convert(s->data, dtype, at, rows);
-                }
-                store_first(to + i, v, lanes);
-            }
+    for (int64_t start = 0; start < padded; start += LANES)
+        for (int64_t first = 0; first < s->count; first += width) {
+            float *to = panels + first * padded + start * width;
+            int64_t at = start * s->k_stride + first, count = s->count - first;
+            int64_t depth = at_most(s->depth - start, LANES);
+            if (count >= width && depth == LANES)
+                for (int k = 0; k < LANES; ++k)
+                    pack_line(to + k * width, s, dtype, at + k * s->k_stride, width, width);
+            else
+                for (int k = 0; k < LANES; ++k)
+                    pack_line(to + k * width, s, dtype, at + k * s->k_stride, width,
+                              k < depth ? count : 0);
+        }
+}
+
+/* LANES k of MR rows from element `at`, of which `rows` and `depth` are in the strip. */
+INLINE void pack_run(float *to, const hil_strip *s, hil_dtype dtype, int64_t at, int64_t rows,
+                     int64_t depth)
+{
+#pragma GCC unroll 8
+    for (int i = 0; i < MR; ++i) {
+        vec v = vec_zero();
+        if (i < rows) {
+            ask_for(s, dtype, at + i * s->stride, AHEAD_BYTES);
+            v = vec_convert(s->data, dtype, at + i * s->stride, depth);
+        }
+        vec_store(to + i * LANES, v);
     }
 }
 
@@ -117,16 +153,13 @@ INLINE void pack_straight(float *panels, const hil_strip *s, int width, hil_dtyp
 INLINE void pack_runs(float *panels, const hil_strip *s, hil_dtype dtype)
 {
     for (int64_t first = 0; first < s->count; first += MR)
-        for (int64_t k = 0; k < s->depth; k += LANES)
-            for (int64_t i = first; i < first + MR; ++i, panels += LANES) {
-                vec v = vec_zero();
-                if (i < s->count) {
-                    int64_t at = i * s->stride + k;
-                    ask_for(s, at, AHEAD_BYTES);
-                    v = vec_convert(s->data, dtype, at, at_most(s->depth - k, LANES));
-                }
-                vec_store(panels, v);
-            }
+        for (int64_t k = 0; k < s->depth; k += LANES, panels += MR * LANES) {
+            int64_t at = first * s->stride + k, rows = s->count - first, depth = s->depth - k;
+            if (rows >= MR && depth >= LANES)
+                pack_run(panels, s, dtype, at, MR, LANES);
+            else
+                pack_run(panels, s, dtype, at, rows, at_most(depth, LANES));
+        }
 }
 
 INLINE void pack_a_as(float *panels, const hil_strip *s, hil_dtype dtype)

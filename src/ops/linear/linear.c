@@ -1,14 +1,13 @@
 /* linear.c - x times the transposed weight, plus bias, one tile of the weight's rows at a time. A
    residual is added before the one rounding; its gradient is dout itself. */
 #include "ops/linear/gemm.h"
+#include "ops/linear/operand.h"
 #include "ops/infer.h"
 #include "ops/ops.h"
 #include "ops/rows/rows.h"
 
 #include <string.h>
 
-/* Scratch. Forward: bias (N). Backward: gradient of x (rows, K) when tiles must be summed, and the
-   bias' gradient of each block of rows (blocks, N). */
 typedef struct sizes {
     int64_t rows, n, k, tiles;
     hil_grid grid;
@@ -19,6 +18,31 @@ static sizes measure(const hil_op_call *call)
     const hil_op_param *w = &call->param[0];
     int64_t rows = hil_shape_rows(&call->in[0].shape);
     return (sizes){rows, w->rows, w->cols, hil_op_tiles(w), hil_row_grid(rows)};
+}
+
+/* Scratch; NULL: there is no such part. */
+typedef struct parts {
+    float *bias;    /* forward: (N) */
+    float *sum;     /* backward: gradient of x (rows, K) when tiles must be summed */
+    float *partial; /* backward: the bias' gradient of each block of rows (blocks, N) */
+    hil_operands in8;
+    size_t bytes;
+} parts;
+
+static float *take(const hil_op_call *call, int64_t count, size_t *bytes)
+{
+    return (float *)((uintptr_t)call->scratch + hil_scratch_add(bytes, count, sizeof(float)));
+}
+
+static parts place(const hil_op_call *call, const sizes *s, bool backward)
+{
+    parts p = {0};
+    bool bias = call->params == 2;
+    if (!backward && bias) p.bias = take(call, s->n, &p.bytes);
+    if (backward && s->tiles > 1) p.sum = take(call, s->rows * s->k, &p.bytes);
+    if (backward && bias) p.partial = take(call, s->grid.blocks * s->n, &p.bytes);
+    p.in8 = hil_operands_place(call, backward, &p.bytes);
+    return p;
 }
 
 static hil_status infer_residual(const hil_op_call *call, const hil_shape *out)
@@ -44,12 +68,11 @@ static hil_status infer(hil_op_call *call)
     if (call->params == 2) HIL_TRY(hil_infer_vector(call, 1, w->rows));
     shape.dim[shape.ndim - 1] = w->rows;
     if (call->ins == 2) HIL_TRY(infer_residual(call, &shape));
+    if (w->fp8) HIL_TRY(hil_infer_fp8(call));
     hil_infer_out(call, call->compute, &shape);
     sizes s = measure(call);
-    if (call->params == 2) hil_scratch_add(&call->forward_scratch, s.n, sizeof(float));
-    if (s.tiles > 1) hil_scratch_add(&call->backward_scratch, s.rows * s.k, sizeof(float));
-    if (call->params == 2)
-        hil_scratch_add(&call->backward_scratch, s.grid.blocks * s.n, sizeof(float));
+    call->forward_scratch = place(call, &s, false).bytes;
+    call->backward_scratch = place(call, &s, true).bytes;
     return HIL_OK;
 }
 
@@ -61,24 +84,26 @@ static void *element(const hil_tensor *x, int64_t at)
 static hil_status forward(hil_op_call *call)
 {
     sizes s = measure(call);
-    const hil_tensor *x = &call->in[0], *y = &call->out[0];
-    float *bias = call->params == 2 ? call->scratch : NULL;
-    if (bias) HIL_TRY(hil_op_vector(call, 1, bias));
+    parts part = place(call, &s, false);
+    const hil_tensor *y = &call->out[0];
+    if (part.bias) HIL_TRY(hil_op_vector(call, 1, part.bias));
+    hil_tensor x = hil_operand_tensor(call->pool, HIL_FP8_E4M3, &call->in[0], part.in8.x);
     for (int64_t tile = 0; tile < s.tiles; ++tile) {
         hil_op_rows p = hil_op_tile(&call->param[0], tile);
         const void *w;
         HIL_TRY(call->source->weight_begin(call->owner, 0, tile, &w));
+        w = hil_operand_round(call->pool, HIL_FP8_E4M3, w, p.count * s.k, part.in8.w);
         hil_status status = hil_gemm_run(
             call->pool,
             &(hil_gemm){.m = s.rows,
                         .n = p.count,
                         .k = s.k,
-                        .a = hil_matrix_rows(x->data, x->dtype, s.k),
+                        .a = hil_matrix_rows(x.data, x.dtype, s.k),
                         .b = hil_matrix_transpose(hil_matrix_rows(w, call->param[0].dtype, s.k)),
                         .c = element(y, p.first),
                         .c_dtype = y->dtype,
                         .c_stride = s.n,
-                        .bias = bias ? bias + p.first : NULL,
+                        .bias = part.bias ? part.bias + p.first : NULL,
                         .bias_dtype = HIL_F32,
                         .base = call->ins == 2 ? element(&call->in[1], p.first) : NULL});
         call->source->weight_end(call->owner, 0, tile);
@@ -88,13 +113,16 @@ static hil_status forward(hil_op_call *call)
 }
 
 /* dx = dy * weight: straight to din, or tile by tile into the fp32 sum. */
-static hil_status back_input(hil_op_call *call, const sizes *s, float *sum)
+static hil_status back_input(hil_op_call *call, const sizes *s, const parts *part,
+                             const hil_tensor *dy)
 {
-    const hil_tensor *dy = &call->dout[0], *dx = &call->din[0];
+    const hil_tensor *dx = &call->din[0];
+    float *sum = part->sum;
     for (int64_t tile = 0; tile < s->tiles; ++tile) {
         hil_op_rows p = hil_op_tile(&call->param[0], tile);
         const void *w;
         HIL_TRY(call->source->weight_begin(call->owner, 0, tile, &w));
+        w = hil_operand_round(call->pool, HIL_FP8_E4M3, w, p.count * s->k, part->in8.w);
         hil_status status = hil_gemm_run(
             call->pool, &(hil_gemm){.m = s->rows,
                                     .n = s->k,
@@ -113,9 +141,10 @@ static hil_status back_input(hil_op_call *call, const sizes *s, float *sum)
 }
 
 /* The weight's gradient: transposed dy * x. */
-static hil_status back_weight(hil_op_call *call, const sizes *s)
+static hil_status back_weight(hil_op_call *call, const sizes *s, const parts *part,
+                              const hil_tensor *dy)
 {
-    const hil_tensor *dy = &call->dout[0], *x = &call->in[0];
+    hil_tensor x = hil_operand_tensor(call->pool, HIL_FP8_E4M3, &call->in[0], part->in8.x);
     for (int64_t tile = 0; tile < s->tiles; ++tile) {
         hil_op_rows p = hil_op_tile(&call->param[0], tile);
         float *sum;
@@ -126,7 +155,7 @@ static hil_status back_weight(hil_op_call *call, const sizes *s)
                                                  .n = s->k,
                                                  .k = s->rows,
                                                  .a = {element(dy, p.first), dy->dtype, 1, s->n},
-                                                 .b = hil_matrix_rows(x->data, x->dtype, s->k),
+                                                 .b = hil_matrix_rows(x.data, x.dtype, s->k),
                                                  .c = sum,
                                                  .c_dtype = HIL_F32,
                                                  .c_stride = s->k,
@@ -175,16 +204,11 @@ static hil_status back_bias(hil_op_call *call, const sizes *s, float *partial)
 static hil_status backward(hil_op_call *call)
 {
     sizes s = measure(call);
-    size_t at = 0;
-    float *sum = NULL;
-    if (s.tiles > 1) {
-        sum = call->scratch;
-        hil_scratch_add(&at, s.rows * s.k, sizeof(float));
-    }
-    if (call->din[0].data) HIL_TRY(back_input(call, &s, sum));
-    if (call->param[0].trainable) HIL_TRY(back_weight(call, &s));
-    if (call->params == 2 && call->param[1].trainable)
-        HIL_TRY(back_bias(call, &s, (float *)((char *)call->scratch + at)));
+    parts part = place(call, &s, true);
+    hil_tensor dy = hil_operand_tensor(call->pool, HIL_FP8_E5M2, &call->dout[0], part.in8.dy);
+    if (call->din[0].data) HIL_TRY(back_input(call, &s, &part, &dy));
+    if (call->param[0].trainable) HIL_TRY(back_weight(call, &s, &part, &dy));
+    if (call->params == 2 && call->param[1].trainable) HIL_TRY(back_bias(call, &s, part.partial));
     return HIL_OK;
 }
 
@@ -193,6 +217,7 @@ const hil_op hil_op_linear = {
     .keep_in = 1,
     .keep_trained = 1,
     .pass = 2,
+    .once = true,
     .infer = infer,
     .forward = forward,
     .backward = backward,

@@ -8,7 +8,7 @@ typedef struct key {
     int64_t m, n, k, a_stride, b_stride, c_stride;
     int32_t dtype, c_dtype;
     uint32_t a_align, b_align, base_align, c_align;
-    bool a_transposed, b_transposed, bias, add;
+    bool a_transposed, b_transposed, bias, add, a_e5m2;
 } key;
 
 typedef struct plan {
@@ -41,6 +41,7 @@ static void free_plans(void *data)
 
 static cudaDataType_t type_of(int32_t dtype)
 {
+    if (dtype == HIL_E4M3) return CUDA_R_8F_E4M3;
     return dtype == HIL_F32 ? CUDA_R_32F : dtype == HIL_BF16 ? CUDA_R_16BF : CUDA_R_16F;
 }
 
@@ -67,6 +68,7 @@ static key key_of(const hil_cuda_matmul *m)
     k.base_align = alignment(base_of(m)), k.c_align = alignment(m->c);
     k.a_transposed = m->a.transposed, k.b_transposed = m->b.transposed;
     k.bias = m->bias != NULL, k.add = m->add || m->base;
+    k.a_e5m2 = m->a_e5m2;
     return k;
 }
 
@@ -74,6 +76,7 @@ static cublasStatus_t describe(plan *p)
 {
     const key *k = &p->key;
     cudaDataType_t type = type_of(k->dtype), result = type_of(k->c_dtype);
+    cudaDataType_t a_type = k->a_e5m2 ? CUDA_R_8F_E5M2 : type;
     cublasOperation_t first = k->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t second = k->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = k->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
@@ -91,9 +94,9 @@ static cublasStatus_t describe(plan *p)
         bad = cublasLtMatrixLayoutCreate(&p->first, type, (uint64_t)(k->b_transposed ? k->k : k->n),
                                          (uint64_t)(k->b_transposed ? k->n : k->k), k->b_stride);
     if (!bad)
-        bad =
-            cublasLtMatrixLayoutCreate(&p->second, type, (uint64_t)(k->a_transposed ? k->m : k->k),
-                                       (uint64_t)(k->a_transposed ? k->k : k->m), k->a_stride);
+        bad = cublasLtMatrixLayoutCreate(&p->second, a_type,
+                                         (uint64_t)(k->a_transposed ? k->m : k->k),
+                                         (uint64_t)(k->a_transposed ? k->k : k->m), k->a_stride);
     if (!bad)
         bad = cublasLtMatrixLayoutCreate(&p->result, result, (uint64_t)k->n, (uint64_t)k->m,
                                          k->c_stride);
@@ -125,11 +128,11 @@ static cublasStatus_t set_preference(cublasLtMatmulPreference_t preference, cons
 }
 
 #define CHOICES 8
-#define WAVES 7        /* of blocks over all multiprocessors */
+#define WAVES 5        /* of tiles over all multiprocessors */
+#define WAVES_LONG 7   /* the same for long sums in fp32 */
 #define SHORT_SUM 6144 /* products of a sum */
 
-/* Whether the algorithm has the tiles that a sum of this length prefers. */
-static bool is_preferred(const cublasLtMatmulAlgo_t *algorithm, bool is_short)
+static bool has_small_tiles(const cublasLtMatmulAlgo_t *algorithm)
 {
     uint32_t tile = 0, parts = 0;
     size_t written;
@@ -138,7 +141,6 @@ static bool is_preferred(const cublasLtMatmulAlgo_t *algorithm, bool is_short)
         cublasLtMatmulAlgoConfigGetAttribute(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &parts,
                                              sizeof parts, &written))
         return false;
-    if (!is_short) return parts == 1 && tile == CUBLASLT_MATMUL_TILE_256x128;
     return parts == 1 &&
            (tile == CUBLASLT_MATMUL_TILE_128x128 || tile == CUBLASLT_MATMUL_TILE_128x160 ||
             tile == CUBLASLT_MATMUL_TILE_160x128 || tile == CUBLASLT_MATMUL_TILE_168x128 ||
@@ -151,11 +153,12 @@ static int pick(const hil_device *device, const key *k,
 {
     int major = 0;
     bool is_short = k->k <= SHORT_SUM;
-    if (!is_short && k->c_dtype == HIL_F32) return 0;
+    if (k->dtype == HIL_E4M3 || (!is_short && k->dtype == HIL_F32)) return 0;
+    float waves = !is_short && k->c_dtype == HIL_F32 ? WAVES_LONG : WAVES;
     cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, hil_cuda_of(device)->index);
     for (int i = 0; i < count && major == 9; ++i)
-        if (found[i].state == CUBLAS_STATUS_SUCCESS && found[i].wavesCount >= WAVES &&
-            is_preferred(&found[i].algo, is_short))
+        if (found[i].state == CUBLAS_STATUS_SUCCESS && found[i].wavesCount >= waves &&
+            has_small_tiles(&found[i].algo))
             return i;
     return 0;
 }
@@ -219,17 +222,23 @@ static hil_status run_empty(hil_device *device, const hil_cuda_matmul *m)
     return hil_cuda_check(device, bad, "write a matrix");
 }
 
+/* What changes from one run of a plan to the next. */
+static hil_status set_pointer(hil_device *device, const plan *p,
+                              cublasLtMatmulDescAttributes_t name, const void *value)
+{
+    if (!value) return HIL_OK;
+    cublasStatus_t bad = cublasLtMatmulDescSetAttribute(p->operation, name, &value, sizeof value);
+    return hil_cublas_check(device, bad, "prepare a matrix product");
+}
+
 hil_status hil_cuda_matmul_run(hil_device *device, const hil_cuda_matmul *m)
 {
     if (m->m == 0 || m->n == 0 || m->k == 0) return run_empty(device, m);
     plan *p = NULL;
     HIL_TRY(find_plan(device, m, &p));
-    if (m->bias)
-        HIL_TRY(hil_cublas_check(device,
-                                 cublasLtMatmulDescSetAttribute(p->operation,
-                                                                CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-                                                                &m->bias, sizeof m->bias),
-                                 "add a bias"));
+    HIL_TRY(set_pointer(device, p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, m->bias));
+    HIL_TRY(set_pointer(device, p, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, m->b_scale));
+    HIL_TRY(set_pointer(device, p, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, m->a_scale));
     float one = 1, beta = p->key.add ? 1 : 0;
     return hil_cublas_check(device,
                             cublasLtMatmul(hil_cuda_of(device)->blas, p->operation, &one, m->b.data,

@@ -65,6 +65,9 @@ static size_t layout(head *h)
     h->chunk =
         h->stride ? LOGIT_BYTES / (keeps ? 2 : 1) / (int64_t)sizeof(float) / h->stride : h->rows;
     h->chunk = h->chunk < CHUNK_UNIT ? CHUNK_UNIT : h->chunk - h->chunk % CHUNK_UNIT;
+    int64_t chunks = (h->rows + h->chunk - 1) / h->chunk; /* of about the same size */
+    if (chunks) h->chunk = (h->rows + chunks - 1) / chunks;
+    h->chunk = (h->chunk + CHUNK_UNIT - 1) / CHUNK_UNIT * CHUNK_UNIT;
     if (h->chunk > h->rows) h->chunk = h->rows;
     size_t bytes = 0;
     h->logits =

@@ -1,6 +1,7 @@
 /* grouped.c - a linear layer for each expert, on the rows of x that chose it. */
 #include "ops/infer.h"
 #include "ops/linear/gemm.h"
+#include "ops/linear/operand.h"
 #include "ops/ops.h"
 #include "ops/rows/rows.h"
 
@@ -33,9 +34,19 @@ static hil_status infer(hil_op_call *call)
                         hil_infer_shape_text(&call->in[0].shape).text, (long long)s.experts,
                         hil_infer_param_text(w).text);
     hil_infer_out(call, call->compute, &(hil_shape){2, {s.rows, s.n}});
+    if (w->fp8) HIL_TRY(hil_infer_fp8(call));
     if (s.tiles > 1) hil_scratch_add(&call->backward_scratch, s.rows * s.k, sizeof(float));
+    hil_operands_place(call, false, &call->forward_scratch);
+    hil_operands_place(call, true, &call->backward_scratch);
     return HIL_OK;
 }
+
+/* What the products read: x and dy, as they are or rounded to 8 bits, and where a tile of the
+   weight is rounded to (NULL: it is not). */
+typedef struct factors {
+    hil_tensor x, dy;
+    uint16_t *w;
+} factors;
 
 /* A tile: columns of the output, for the rows of x that chose its expert. */
 typedef struct part {
@@ -57,9 +68,9 @@ static void *element(const void *data, hil_dtype dtype, int64_t at)
 }
 
 static hil_status forward_part(const hil_op_call *call, const sizes *s, const part *p,
-                               const void *tile)
+                               const factors *f, const void *tile)
 {
-    const hil_tensor *x = &call->in[0], *y = &call->out[0];
+    const hil_tensor *x = &f->x, *y = &call->out[0];
     hil_dtype dtype = call->param[0].dtype;
     return hil_gemm_run(
         call->pool,
@@ -75,9 +86,9 @@ static hil_status forward_part(const hil_op_call *call, const sizes *s, const pa
 
 /* dx = dy * weight, to din, or part by part to the fp32 sum. */
 static hil_status input_part(const hil_op_call *call, const sizes *s, const part *p,
-                             const void *tile)
+                             const factors *f, const void *tile)
 {
-    const hil_tensor *dy = &call->dout[0];
+    const hil_tensor *dy = &f->dy;
     hil_tensor dx = call->din[0];
     hil_dtype dtype = call->param[0].dtype;
     bool add = call->din_add[0];
@@ -98,11 +109,11 @@ static hil_status input_part(const hil_op_call *call, const sizes *s, const part
                                     .add = add});
 }
 
-typedef hil_status part_fn(const hil_op_call *call, const sizes *s, const part *p,
+typedef hil_status part_fn(const hil_op_call *call, const sizes *s, const part *p, const factors *f,
                            const void *tile);
 
 /* Every tile is acquired, in order, whichever experts were chosen. */
-static hil_status each_tile(const hil_op_call *call, const sizes *s, part_fn *run)
+static hil_status each_tile(const hil_op_call *call, const sizes *s, const factors *f, part_fn *run)
 {
     for (int64_t tile = 0; tile < s->tiles * s->experts; ++tile) {
         const void *w;
@@ -110,7 +121,10 @@ static hil_status each_tile(const hil_op_call *call, const sizes *s, part_fn *ru
         hil_status status = HIL_OK;
         if (!hil_pool_is_dry(call->pool)) {
             part p = tile_part(call, s, tile);
-            if (p.rows) status = run(call, s, &p, w);
+            if (p.rows) {
+                w = hil_operand_round(call->pool, HIL_FP8_E4M3, w, p.count * s->k, f->w);
+                status = run(call, s, &p, f, w);
+            }
         }
         call->source->weight_end(call->owner, 0, tile);
         HIL_TRY(status);
@@ -121,14 +135,18 @@ static hil_status each_tile(const hil_op_call *call, const sizes *s, part_fn *ru
 static hil_status forward(hil_op_call *call)
 {
     sizes s = measure(call);
-    return each_tile(call, &s, forward_part);
+    size_t bytes = 0;
+    hil_operands in8 = hil_operands_place(call, false, &bytes);
+    factors f = {.w = in8.w};
+    f.x = hil_operand_tensor(call->pool, HIL_FP8_E4M3, &call->in[0], in8.x);
+    return each_tile(call, &s, &f, forward_part);
 }
 
 /* The weight's gradient: transposed dy * x; 0 for an expert that no row chose. */
-static hil_status weight_part(const hil_op_call *call, const sizes *s, const part *p, float *sum,
-                              bool add)
+static hil_status weight_part(const hil_op_call *call, const sizes *s, const part *p,
+                              const factors *f, float *sum, bool add)
 {
-    const hil_tensor *dy = &call->dout[0], *x = &call->in[0];
+    const hil_tensor *dy = &f->dy, *x = &f->x;
     if (!p->rows) {
         if (!add) memset(sum, 0, (size_t)(p->count * s->k) * sizeof *sum);
         return HIL_OK;
@@ -147,7 +165,7 @@ static hil_status weight_part(const hil_op_call *call, const sizes *s, const par
             .add = add});
 }
 
-static hil_status back_weight(const hil_op_call *call, const sizes *s)
+static hil_status back_weight(const hil_op_call *call, const sizes *s, const factors *f)
 {
     for (int64_t tile = 0; tile < s->tiles * s->experts; ++tile) {
         float *sum;
@@ -156,7 +174,7 @@ static hil_status back_weight(const hil_op_call *call, const sizes *s)
         hil_status status = HIL_OK;
         if (!hil_pool_is_dry(call->pool)) {
             part p = tile_part(call, s, tile);
-            status = weight_part(call, s, &p, sum, add);
+            status = weight_part(call, s, &p, f, sum, add);
         }
         call->source->gradient_end(call->owner, 0, tile);
         HIL_TRY(status);
@@ -167,12 +185,19 @@ static hil_status back_weight(const hil_op_call *call, const sizes *s)
 static hil_status backward(hil_op_call *call)
 {
     sizes s = measure(call);
+    size_t bytes = 0;
+    if (s.tiles > 1) hil_scratch_add(&bytes, s.rows * s.k, sizeof(float));
+    hil_operands in8 = hil_operands_place(call, true, &bytes);
+    factors f = {.w = in8.w};
+    f.dy = hil_operand_tensor(call->pool, HIL_FP8_E5M2, &call->dout[0], in8.dy);
     if (call->din[0].data) {
-        HIL_TRY(each_tile(call, &s, input_part));
+        HIL_TRY(each_tile(call, &s, &f, input_part));
         if (s.tiles > 1)
             hil_row_write_all(call->pool, &call->din[0], call->scratch, call->din_add[0]);
     }
-    return call->param[0].trainable ? back_weight(call, &s) : HIL_OK;
+    if (!call->param[0].trainable) return HIL_OK;
+    f.x = hil_operand_tensor(call->pool, HIL_FP8_E4M3, &call->in[0], in8.x);
+    return back_weight(call, &s, &f);
 }
 
 const hil_op hil_op_grouped_linear = {

@@ -28,6 +28,9 @@ static hil_status infer(hil_op_call *call)
         return hil_fail(HIL_ERR_USAGE,
                         "grouped_linear: input is %s, weight is %s; a GPU wants both alike",
                         hil_dtype_name(call->in[0].dtype), hil_dtype_name(call->param[0].dtype));
+    if (call->param[0].fp8)
+        return hil_fail(HIL_ERR_USAGE, "grouped_linear: products of experts are not computed in "
+                                       "fp8 on a GPU: use --dtype bf16");
     hil_scratch_add(&call->forward_scratch, s.tiles * s.experts, sizeof(int32_t));
     hil_scratch_add(&call->backward_scratch, s.tiles * s.experts, sizeof(int32_t));
     if (s.tiles > 1) hil_scratch_add(&call->backward_scratch, s.rows * s.k, sizeof(float));

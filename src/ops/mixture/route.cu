@@ -81,50 +81,140 @@ static __device__ inline void find_probabilities(const hil_view logits, float *p
     }
 }
 
-/* The best expert after the last one chosen, with its probability above: of equal ones the lower
-   expert, and those that are no number (NaN) last. `last` is 0 before the first. */
-static __device__ inline uint64_t next_best(const float *p, int64_t experts, uint64_t last)
+/* The same with the sigmoids of logits. */
+static __device__ inline void find_sigmoids(const hil_view logits, float *p, int64_t row,
+                                            int64_t experts)
+{
+    hil_view to = {p, HIL_F32};
+    for (int64_t e = (threadIdx.x % 32) * HIL_WIDE; e < experts; e += 32 * HIL_WIDE) {
+        int n = hil_wide_count(experts - e);
+        float x[HIL_WIDE];
+        hil_wide_read(hil_wide_load(logits, row * experts + e, n), logits.dtype, x);
+#pragma unroll
+        for (int i = 0; i < HIL_WIDE; ++i) x[i] = 1 / (1 + expf(-x[i]));
+        hil_wide_store(to, e, n, x);
+    }
+}
+
+/* The numbers by which the experts of a row are compared. */
+typedef struct comparing {
+    const float *p;
+    hil_view bias; /* without data: none */
+    int64_t size;  /* of a group of experts */
+    uint64_t kept; /* a bit for each group */
+} comparing;
+
+static __device__ inline float compared(const comparing &c, int64_t e)
+{
+    if (!c.bias.data) return c.p[e];
+    float x[HIL_WIDE];
+    hil_wide_read(hil_wide_load(c.bias, e, 1), c.bias.dtype, x);
+    return c.p[e] + x[0];
+}
+
+/* Larger for larger numbers, of equal ones for those in front; 0 for what is no number (NaN). */
+static __device__ inline uint64_t key_of(float x, int64_t index)
+{
+    uint32_t bits = __float_as_uint(x);
+    uint32_t high = isnan(x) ? 0 : bits >> 31 ? ~bits : bits | 0x80000000u;
+    return (uint64_t)high << 32 | (0xffffffffu - (uint32_t)index);
+}
+
+/* The best of the experts [begin, end) in the groups that are kept after the last one chosen, as
+   its key. `last` is 0 before the first. */
+static __device__ inline uint64_t next_best(const comparing &c, int64_t begin, int64_t end,
+                                            uint64_t last)
 {
     uint64_t best = 0;
     int first = (int)(threadIdx.x % 32) * HIL_WIDE;
-    for (int64_t e = first; e < experts; e += 32 * HIL_WIDE)
-        for (int i = 0; i < HIL_WIDE && e + i < experts; ++i) {
-            float x = p[e + i];
-            uint32_t high = x > 0 ? __float_as_uint(x) : 0;
-            uint64_t key = (uint64_t)high << 32 | (0xffffffffu - (uint32_t)(e + i));
+    for (int64_t e = begin + first; e < end; e += 32 * HIL_WIDE)
+        for (int i = 0; i < HIL_WIDE && e + i < end; ++i) {
+            if (!(c.kept >> (e + i) / c.size & 1)) continue;
+            uint64_t key = key_of(compared(c, e + i), e + i);
             if ((last == 0 || key < last) && key > best) best = key;
         }
     return warp_most(best);
+}
+
+static __device__ inline uint32_t expert_of(uint64_t key)
+{
+    return 0xffffffffu - (uint32_t)key;
 }
 
 typedef struct choosing {
     sizes s;
     hil_view logits;
     float *p, *weight;
+    hil_view bias; /* without data: none */
     int32_t *chosen;
-    bool normalized;
+    hil_route_attr attr;
 } choosing;
+
+/* The best groups of experts, as bits; `key` has room for those of all. All lanes get the same. */
+static __device__ inline uint64_t find_groups(const choosing &c, comparing all, uint64_t *key)
+{
+    for (int64_t g = 0; g < c.attr.groups; ++g) {
+        int64_t begin = g * all.size, end = begin + all.size;
+        uint64_t best = next_best(all, begin, end, 0);
+        float score = compared(all, expert_of(best));
+        if (c.attr.pairs) score += compared(all, expert_of(next_best(all, begin, end, best)));
+        if (threadIdx.x % 32 == 0) key[g] = key_of(score, g);
+    }
+    __syncwarp();
+    uint64_t kept = 0, last = 0;
+    for (int64_t j = 0; j < c.attr.groups_chosen; ++j) {
+        uint64_t best = 0;
+        for (int64_t g = 0; g < c.attr.groups; ++g)
+            if ((last == 0 || key[g] < last) && key[g] > best) best = key[g];
+        last = best;
+        kept |= (uint64_t)1 << expert_of(best);
+    }
+    return kept;
+}
+
+/* What the chosen probabilities are divided by. */
+static __device__ inline float divisor(const hil_route_attr &attr, float sum)
+{
+    return attr.sigmoid ? sum + 1e-20f : sum;
+}
+
+static __device__ inline float factor_of(const hil_route_attr &attr)
+{
+    return attr.scale > 0 ? (float)attr.scale : 1;
+}
 
 /* A warp per row. */
 static __global__ void __launch_bounds__(THREADS) choose(const choosing c)
 {
+    __shared__ uint64_t group_keys[WARPS][HIL_ROUTE_GROUPS];
     int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
     if (row >= c.s.rows) return;
     int lane = threadIdx.x % 32;
     float *p = c.p + row * c.s.experts, *weight = c.weight + row * c.s.chosen, sum = 0;
-    find_probabilities(c.logits, p, row, c.s.experts);
+    if (c.attr.sigmoid)
+        find_sigmoids(c.logits, p, row, c.s.experts);
+    else
+        find_probabilities(c.logits, p, row, c.s.experts);
     __syncwarp();
+    comparing by = {p, c.bias, c.s.experts, ~(uint64_t)0};
+    if (c.attr.groups) {
+        by.size = c.s.experts / c.attr.groups;
+        by.kept = find_groups(c, by, group_keys[threadIdx.x / 32]);
+    }
     uint64_t last = 0;
     for (int64_t j = 0; j < c.s.chosen; ++j) {
-        last = next_best(p, c.s.experts, last);
-        uint32_t e = 0xffffffffu - (uint32_t)last;
+        last = next_best(by, 0, c.s.experts, last);
+        uint32_t e = expert_of(last);
         sum += p[e];
         if (lane) continue;
         weight[j] = p[e];
         c.chosen[row * c.s.chosen + j] = (int32_t)e;
     }
     __syncwarp();
-    for (int64_t j = lane; j < c.s.chosen && c.normalized; j += 32) weight[j] /= sum;
+    for (int64_t j = lane; j < c.s.chosen; j += 32) {
+        float each = c.attr.normalized ? weight[j] / divisor(c.attr, sum) : weight[j];
+        weight[j] = each * factor_of(c.attr);
+    }
 }
 
 typedef struct sorting {
@@ -200,20 +290,30 @@ static hil_status sort_choices(const hil_op_call *call, const sizes &s, int32_t 
     return hil_cuda_launched(call->device, "sort choices");
 }
 
-static hil_status forward(hil_op_call *call)
+static hil_status choose_all(const hil_op_call *call, const sizes &s)
 {
-    const hil_route_attr *attr = (const hil_route_attr *)call->attr;
-    sizes s = measure(call);
     choosing c = {s,
                   hil_view_of(&call->in[0]),
                   (float *)call->saved[0].data,
                   (float *)call->out[0].data,
+                  {},
                   (int32_t *)call->saved[1].data,
-                  attr->normalized};
+                  *(const hil_route_attr *)call->attr};
+    const void *bias = NULL;
+    if (call->params) HIL_TRY(call->source->weight_begin(call->owner, 0, 0, &bias));
+    c.bias = {(void *)(uintptr_t)bias, call->param[0].dtype};
     if (s.rows)
         choose<<<hil_blocks(s.rows, WARPS), THREADS, 0,
                  hil_cuda_stream(call->device, HIL_STREAM_COMPUTE)>>>(c);
-    HIL_TRY(hil_cuda_launched(call->device, "route"));
+    hil_status status = hil_cuda_launched(call->device, "route");
+    if (call->params) call->source->weight_end(call->owner, 0, 0);
+    return status;
+}
+
+static hil_status forward(hil_op_call *call)
+{
+    sizes s = measure(call);
+    HIL_TRY(choose_all(call, s));
     size_t at = 0;
     float *partial = (float *)call->scratch;
     hil_scratch_add(&at, s.blocks.blocks * s.experts, sizeof(float));
@@ -229,7 +329,8 @@ typedef struct going_back {
     const float *p, *each; /* each: gradients of the sums of probabilities, or NULL */
     const int32_t *chosen;
     hil_view dweight, dlogits;
-    bool normalized, add;
+    hil_route_attr attr;
+    bool add;
 } going_back;
 
 /* The gradients of the chosen probabilities that come from the weights, in shared memory. All lanes
@@ -243,23 +344,24 @@ static __device__ inline float find_own(const going_back &g, const float *p, int
         float x[HIL_WIDE] = {};
         if (g.dweight.data)
             hil_wide_read(hil_wide_load(g.dweight, row * g.s.chosen + j, 1), g.dweight.dtype, x);
-        own[j] = x[0];
+        own[j] = x[0] * factor_of(g.attr);
     }
     __syncwarp();
     for (int64_t j = 0; j < g.s.chosen; ++j) {
         sum += p[chosen[j]];
         along += own[j] * p[chosen[j]];
     }
+    sum = divisor(g.attr, sum);
     __syncwarp();
-    for (int64_t j = lane; j < g.s.chosen && g.normalized; j += 32)
+    for (int64_t j = lane; j < g.s.chosen && g.attr.normalized; j += 32)
         own[j] = (own[j] - along / sum) / sum;
     __syncwarp();
     for (int64_t j = 0; j < g.s.chosen; ++j) total += p[chosen[j]] * own[j];
     return total;
 }
 
-/* With q the gradients of the probabilities, that of logit e is p[e] * (q[e] - sum of p * q). A
-   warp per row. */
+/* With q the gradients of the probabilities, that of logit e is p[e] * (q[e] - sum of p * q), or
+   p[e] * (1 - p[e]) * q[e] with sigmoids. A warp per row. */
 static __global__ void __launch_bounds__(THREADS) back_rows(const going_back g)
 {
     __shared__ float all_own[WARPS][HIL_ROUTE_CHOSEN];
@@ -284,7 +386,7 @@ static __global__ void __launch_bounds__(THREADS) back_rows(const going_back g)
             float q = g.each ? g.each[e + i] : 0;
             for (int64_t j = 0; j < g.s.chosen; ++j)
                 if (chosen[j] == e + i) q += own[j];
-            dx[i] = p[e + i] * (q - total);
+            dx[i] = p[e + i] * (g.attr.sigmoid ? (1 - p[e + i]) * q : q - total);
         }
         hil_wide_write(g.dlogits, row * g.s.experts + e, n, dx, g.add);
     }
@@ -312,7 +414,7 @@ static hil_status backward(hil_op_call *call)
                     (const int32_t *)call->saved[1].data,
                     hil_view_of(&call->dout[0]),
                     hil_view_of(&call->din[0]),
-                    ((const hil_route_attr *)call->attr)->normalized,
+                    *(const hil_route_attr *)call->attr,
                     call->din_add[0]};
     if (call->din[0].data && s.rows)
         back_rows<<<hil_blocks(s.rows, WARPS), THREADS, 0,

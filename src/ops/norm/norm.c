@@ -1,5 +1,6 @@
 /* norm.c - over the last dimension, LayerNorm: (x - mean) / sqrt(variance + eps) * weight + bias;
-   and RMSNorm: x / sqrt(mean of squares + eps) * weight. They differ in the mean and the bias. */
+   and RMSNorm: x / sqrt(mean of squares + eps) * weight. They differ in the mean and the bias. In a
+   norm of heads, row r has the weights of head r modulo the number of heads. */
 #include "ops/infer.h"
 #include "ops/ops.h"
 #include "ops/rows/rows.h"
@@ -13,14 +14,37 @@ typedef struct job {
     const hil_op_call *call;
     hil_grid grid;
     int64_t cols;
+    int64_t heads; /* rows of weights */
     bool centered;
     float *vector[2];
-    float *partial[2]; /* blocks x cols; NULL where not wanted */
+    float *partial[2]; /* blocks x heads x cols; NULL where not wanted */
 } job;
 
 static bool is_centered(const hil_op_call *call)
 {
-    return call->op == &hil_op_layernorm;
+    return call->op != &hil_op_rmsnorm;
+}
+
+static bool is_by_head(const hil_op_call *call)
+{
+    return call->op == &hil_op_head_norm;
+}
+
+static int64_t count_heads(const hil_op_call *call)
+{
+    const hil_shape *shape = &call->in[0].shape;
+    return is_by_head(call) ? shape->dim[shape->ndim - 2] : 1;
+}
+
+static hil_status infer_heads(const hil_op_call *call)
+{
+    const hil_op_param *p = &call->param[0];
+    HIL_TRY(hil_infer_float(call, 0, 4));
+    int64_t count = count_heads(call) * hil_shape_cols(&call->in[0].shape);
+    if (p->rows * p->cols == count && p->tile_rows > 0) return HIL_OK;
+    return hil_fail(HIL_ERR_USAGE, "%s: parameter 0 is %s, expected %lld numbers for %s",
+                    call->op->name, hil_infer_param_text(p).text, (long long)count,
+                    hil_infer_shape_text(&call->in[0].shape).text);
 }
 
 /* Saves 1/deviation per row; for LayerNorm the mean before it. */
@@ -29,15 +53,18 @@ static hil_status infer(hil_op_call *call)
     HIL_TRY(hil_infer_float(call, 0, 0));
     const hil_shape *shape = &call->in[0].shape;
     int64_t rows = hil_shape_rows(shape), cols = hil_shape_cols(shape);
-    int vectors = is_centered(call) ? 2 : 1;
+    int vectors = call->op == &hil_op_layernorm ? 2 : 1;
     if (call->params < 1 || call->params > vectors)
         return hil_fail(HIL_ERR_USAGE, "%s: %d parameters, expected %s", call->op->name,
                         call->params, vectors > 1 ? "1 or 2" : "1");
-    for (int i = 0; i < call->params; ++i) HIL_TRY(hil_infer_vector(call, i, cols));
+    if (is_by_head(call)) HIL_TRY(infer_heads(call));
+    for (int i = 0; i < call->params && !is_by_head(call); ++i)
+        HIL_TRY(hil_infer_vector(call, i, cols));
     hil_infer_out(call, call->compute, shape);
     call->saveds = 1;
     call->saved[0].dtype = HIL_F32;
-    call->saved[0].shape = (hil_shape){2, {rows, vectors}};
+    call->saved[0].shape = (hil_shape){2, {rows, is_centered(call) ? 2 : 1}};
+    cols *= count_heads(call);
     hil_grid grid = hil_row_grid(rows);
     for (int i = 0; i < call->params; ++i)
         hil_scratch_add(&call->forward_scratch, cols, sizeof(float));
@@ -52,20 +79,21 @@ static hil_status prepare(const hil_op_call *call, job *out)
     *out = (job){.call = call,
                  .grid = hil_row_grid(hil_shape_rows(&call->in[0].shape)),
                  .cols = hil_shape_cols(&call->in[0].shape),
+                 .heads = count_heads(call),
                  .centered = is_centered(call)};
     size_t at = 0;
+    int64_t width = out->heads * out->cols;
     for (int i = 0; i < call->params; ++i) {
         out->vector[i] =
-            (float *)((char *)call->scratch + hil_scratch_add(&at, out->cols, sizeof(float)));
+            (float *)((char *)call->scratch + hil_scratch_add(&at, width, sizeof(float)));
         HIL_TRY(hil_op_vector(call, i, out->vector[i]));
     }
     float offset = (float)((const hil_norm_attr *)call->attr)->offset;
     if (offset != 0 && !hil_pool_is_dry(call->pool))
-        for (int64_t c = 0; c < out->cols; ++c) out->vector[0][c] += offset;
+        for (int64_t c = 0; c < width; ++c) out->vector[0][c] += offset;
     for (int i = 0; i < call->params; ++i)
-        out->partial[i] =
-            (float *)((char *)call->scratch +
-                      hil_scratch_add(&at, out->grid.blocks * out->cols, sizeof(float)));
+        out->partial[i] = (float *)((char *)call->scratch +
+                                    hil_scratch_add(&at, out->grid.blocks * width, sizeof(float)));
     return hil_pool_reserve(call->pool, 3 * sizeof(float) * (size_t)(out->cols + HIL_LANES));
 }
 
@@ -83,11 +111,12 @@ static void forward_rows(void *context, int64_t block, int thread)
     double eps = ((const hil_norm_attr *)call->attr)->eps;
     float *saved = call->saved[0].data;
     int64_t n = j->cols, end = hil_grid_end(&j->grid, block);
-    hil_row_norm norm = {.weight = j->vector[0], .bias = j->vector[1]};
+    hil_row_norm norm = {.bias = j->vector[1]};
     for (int64_t r = block * j->grid.block; r < end; ++r) {
         const float *x = hil_row_read(&call->in[0], r * n, n, buffer(j, thread, 0));
         float *y = hil_row_place(&call->out[0], r * n, false, buffer(j, thread, 1));
         if (j->centered) norm.mean = kernel->math.sum(x, n) / (float)n;
+        norm.weight = j->vector[0] + r % j->heads * n;
         float variance = kernel->math.sum_squares(x, norm.mean, n) / (float)n;
         norm.scale = 1.0f / sqrtf(variance + (float)eps);
         kernel->norm.normalize(y, x, &norm, n);
@@ -110,15 +139,17 @@ static void backward_rows(void *context, int64_t block, int thread)
     const job *j = context;
     const hil_op_call *call = j->call;
     const float *saved = call->saved[0].data;
-    int64_t n = j->cols, end = hil_grid_end(&j->grid, block);
-    hil_row_norm norm = {.weight = j->vector[0], .centered = j->centered};
-    if (j->partial[0]) norm.dweight = j->partial[0] + block * n;
+    int64_t n = j->cols, width = j->heads * n, end = hil_grid_end(&j->grid, block);
+    hil_row_norm norm = {.centered = j->centered};
+    float *dweight = j->partial[0] ? j->partial[0] + block * width : NULL;
     if (j->partial[1]) norm.dbias = j->partial[1] + block * n;
-    if (norm.dweight) memset(norm.dweight, 0, (size_t)n * sizeof(float));
+    if (dweight) memset(dweight, 0, (size_t)width * sizeof(float));
     if (norm.dbias) memset(norm.dbias, 0, (size_t)n * sizeof(float));
     for (int64_t r = block * j->grid.block; r < end; ++r) {
         const float *x = hil_row_read(&call->in[0], r * n, n, buffer(j, thread, 0));
         const float *dy = hil_row_read(&call->dout[0], r * n, n, buffer(j, thread, 1));
+        norm.weight = j->vector[0] + r % j->heads * n;
+        norm.dweight = dweight ? dweight + r % j->heads * n : NULL;
         norm.mean = j->centered ? saved[2 * r] : 0;
         norm.scale = saved[j->centered ? 2 * r + 1 : r];
         hil_rows()->norm.normalize_back(&norm, x, dy, n);
@@ -137,7 +168,11 @@ static hil_status backward(hil_op_call *call)
     for (int i = 0; i < call->params; ++i)
         if (!call->param[i].trainable) j.partial[i] = NULL;
     hil_pool_run(call->pool, backward_rows, &j, j.grid.blocks);
-    return hil_op_gather_vectors(call, j.partial, j.grid.blocks, j.cols);
+    if (!is_by_head(call)) return hil_op_gather_vectors(call, j.partial, j.grid.blocks, j.cols);
+    if (!j.partial[0]) return HIL_OK;
+    hil_gather sums = {j.vector[0], j.partial[0], j.grid.blocks, j.heads * j.cols, false};
+    hil_row_gather(call->pool, &sums);
+    return hil_op_give_matrix(call, 0, j.vector[0]);
 }
 
 #define NORM(label)                                                                                \
@@ -148,3 +183,4 @@ static hil_status backward(hil_op_call *call)
 
 const hil_op hil_op_layernorm = NORM("layernorm");
 const hil_op hil_op_rmsnorm = NORM("rmsnorm");
+const hil_op hil_op_head_norm = NORM("head_norm");

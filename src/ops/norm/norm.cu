@@ -14,11 +14,10 @@
 #define SMALL_THREADS 256
 #define BLOCK_MOST 1024
 #define RUNS 4
-/* Blocks of backward: enough to fill a GPU, more if rows are short; they bound the memory of
-   partial sums. */
-#define BLOCKS_LEAST 512
-#define BLOCKS_MOST 2048
-#define BLOCK_NUMBERS (1 << 20)
+/* Blocks of backward: as many as the multiprocessors of a large GPU run at once, BLOCK_MOST threads
+   on each; more if rows are short. They bound the memory of partial sums. */
+#define MULTIPROCESSORS 132
+#define SHORT_BLOCKS 2048
 
 typedef struct norm_job {
     int64_t rows, cols;
@@ -143,9 +142,7 @@ static __device__ inline void read_bf16(const uint4 &raw, float out[HIL_WIDE])
 
 /* One warp per row of bf16 numbers. */
 template <int KEPT, bool CENTERED>
-static __global__ void __launch_bounds__(SMALL_THREADS, KEPT <= 4   ? 4
-                                                        : KEPT <= 8 ? 3
-                                                                    : 2)
+static __global__ void __launch_bounds__(SMALL_THREADS, KEPT > 8 ? 2 : 5 - KEPT / 4)
     normalize_bf16(const norm_job j)
 {
     int lane = (int)threadIdx.x % 32, cols = (int)j.cols;
@@ -360,7 +357,9 @@ static __global__ void __launch_bounds__(BLOCK_MOST) differentiate_bf16(const no
             along = fmaf(dy[i], x[i], along);
         }
         if (j.dx.data) {
-            float2 sums = block_sums({plain, along}, shared[(row - first) % 2]);
+            float2 *slots = shared[(row - first) % 2];
+            float2 sums = CENTERED ? block_sums({plain, along}, slots)
+                                   : float2{0, row_sum(along, (int)blockDim.x, (float *)slots)};
             plain = sums.x / (float)j.cols, along = sums.y / (float)j.cols;
             float held[HIL_WIDE] = {};
             if (j.add) arrived(row, 2, held);
@@ -409,8 +408,7 @@ template <bool CENTERED> static void launch_bf16(const norm_job &j, cudaStream_t
 static int64_t block_rows(int64_t rows, int64_t cols)
 {
     team t = team_of(cols);
-    int64_t blocks = cols ? BLOCK_NUMBERS / cols : 0;
-    blocks = blocks < BLOCKS_LEAST ? BLOCKS_LEAST : blocks > BLOCKS_MOST ? BLOCKS_MOST : blocks;
+    int64_t blocks = t.rows > 1 ? SHORT_BLOCKS : MULTIPROCESSORS * (BLOCK_MOST / t.threads);
     int64_t each = (rows + blocks - 1) / blocks;
     return (each + t.rows - 1) / t.rows * t.rows;
 }

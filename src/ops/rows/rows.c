@@ -87,6 +87,12 @@ void hil_row_copy(const hil_tensor *to, int64_t to_at, const hil_tensor *from, i
     }
 }
 
+void hil_row_clear(const hil_tensor *x, int64_t at, int64_t n)
+{
+    size_t size = hil_dtype_size(x->dtype);
+    memset((char *)x->data + (size_t)at * size, 0, (size_t)n * size);
+}
+
 typedef struct write_job {
     const hil_tensor *x;
     const float *from;

@@ -104,6 +104,8 @@ void hil_row_write(const hil_tensor *x, int64_t at, int64_t n, const float *from
 /* Copies n numbers from one tensor to another, or adds them there. */
 void hil_row_copy(const hil_tensor *to, int64_t to_at, const hil_tensor *from, int64_t at,
                   int64_t n, bool add);
+/* Elements [at, at + n) become zeros. */
+void hil_row_clear(const hil_tensor *x, int64_t at, int64_t n);
 /* Rounds a whole tensor once from fp32. */
 void hil_row_write_all(hil_pool *pool, const hil_tensor *x, const float *from, bool add);
 

@@ -1,0 +1,192 @@
+/* deepseek.c - DeepSeek-V2 and V3: latent attention, and experts that are chosen from the best
+   groups of them. V3 chooses by sigmoids and a bias that is not trained. GLM-4.7-Flash is V3 with
+   other sizes. */
+#include "model/build.h"
+
+#include <math.h>
+#include <string.h>
+
+static const hil_arch_names names = {
+    HIL_ARCH_ENDS,
+    HIL_ARCH_MLP,
+    .attention_norm = "input_layernorm",
+    .o = "self_attn.o_proj",
+    .mlp_norm = "post_attention_layernorm",
+};
+
+/* The sizes of heads. head_dim is what turns of them, whatever the file says. */
+static hil_status read_heads(const hil_config_reader *r)
+{
+    hil_config *c = r->config;
+    hil_latent_config *l = &c->latent;
+    int64_t turning = c->head_dim;
+    if (json_is_null(json_object_get(r->object, "q_lora_rank")))
+        l->q_rank = 0;
+    else
+        HIL_TRY(hil_config_size(r, "q_lora_rank", NULL, HIL_CONFIG_WIDTH_MAX, &l->q_rank));
+    HIL_TRY(hil_config_size(r, "kv_lora_rank", NULL, HIL_CONFIG_WIDTH_MAX, &l->kv_rank));
+    HIL_TRY(hil_config_size(r, "qk_nope_head_dim", NULL, HIL_CONFIG_HEADS_MAX, &l->still));
+    HIL_TRY(hil_config_size(r, "qk_rope_head_dim", NULL, HIL_CONFIG_HEADS_MAX, &turning));
+    HIL_TRY(hil_config_size(r, "v_head_dim", NULL, HIL_CONFIG_HEADS_MAX, &l->value));
+    HIL_TRY(hil_config_sizes(r, false));
+    c->head_dim = turning;
+    if (turning % 2) return hil_config_refuse(r, "qk_rope_head_dim", "must be even");
+    if (l->value > hil_config_key_dim(c))
+        return hil_config_refuse(r, "v_head_dim", "is larger than the heads of keys");
+    if (c->kv_heads != c->heads)
+        return hil_config_refuse(r, "num_key_value_heads",
+                                 "is not that of \"num_attention_heads\"");
+    if (c->heads * hil_config_key_dim(c) > HIL_CONFIG_WIDTH_MAX)
+        return hil_config_refuse(r, "qk_nope_head_dim", "times the number of heads is too large");
+    return HIL_OK;
+}
+
+static hil_status read_common(const hil_config_reader *r)
+{
+    hil_config *c = r->config;
+    HIL_TRY(read_heads(r));
+    HIL_TRY(hil_config_numbers(r, "rms_norm_eps"));
+    HIL_TRY(hil_config_attention_bias(r));
+    HIL_TRY(hil_config_refuse_flag(r, "mlp_bias"));
+    HIL_TRY(hil_config_activation(r, "hidden_act", 1u << HIL_SILU));
+    HIL_TRY(hil_config_rope(r));
+    c->attention_scale = 1 / sqrt((double)hil_config_key_dim(c));
+    if (c->rope.score_factor > 0) c->attention_scale *= c->rope.score_factor;
+    return HIL_OK;
+}
+
+/* transformers divides by no sum here, whatever norm_topk_prob says. */
+static hil_status read_v2(const hil_config_reader *r)
+{
+    hil_mixture_config *m = &r->config->mixture;
+    const char *method = "greedy";
+    HIL_TRY(hil_json_string(r->object, "topk_method", r->what, &method));
+    HIL_TRY(read_common(r));
+    HIL_TRY(hil_config_grouped_mixture(r, 2, 0));
+    m->normalized = false;
+    if (strcmp(method, "greedy") == 0) m->groups = 0;
+    if (m->groups || strcmp(method, "greedy") == 0) return HIL_OK;
+    return hil_config_refuse(r, "topk_method",
+                             "must be greedy, or group_limited_greedy with \"n_group\"");
+}
+
+/* `dense`: how many layers have no experts where keys are absent. */
+static hil_status read_grouped(const hil_config_reader *r, int64_t dense)
+{
+    HIL_TRY(hil_config_bool(r, "rope_interleave", &r->config->interleaved));
+    HIL_TRY(read_common(r));
+    return hil_config_grouped_mixture(r, 1, dense);
+}
+
+static hil_status read_v3(const hil_config_reader *r)
+{
+    return read_grouped(r, 3);
+}
+
+/* mlp_layer_types: which layers have experts; absent: all but the first. */
+static hil_status read_kinds(const hil_config_reader *r)
+{
+    hil_config *c = r->config;
+    const json_t *kinds = json_object_get(r->object, "mlp_layer_types");
+    if (!kinds || json_is_null(kinds)) return HIL_OK;
+    if ((int64_t)json_array_size(kinds) != c->layers)
+        return hil_config_refuse(r, "mlp_layer_types", "must be a list with an entry per layer");
+    memset(c->mixture.dense, 0, sizeof c->mixture.dense);
+    for (int64_t n = 0; n < c->layers; ++n) {
+        const char *kind = json_string_value(json_array_get(kinds, (size_t)n));
+        bool dense = kind && strcmp(kind, "dense") == 0;
+        if (!dense && !(kind && strcmp(kind, "sparse") == 0))
+            return hil_config_refuse(r, "mlp_layer_types",
+                                     "has other entries than dense and sparse");
+        if (dense) c->mixture.dense[n / 64] |= (uint64_t)1 << (n % 64);
+    }
+    return HIL_OK;
+}
+
+static hil_status read_glm4_lite(const hil_config_reader *r)
+{
+    HIL_TRY(read_grouped(r, 1));
+    return read_kinds(r);
+}
+
+const hil_arch hil_arch_deepseek_v2 = {
+    .name = "deepseek_v2",
+    .class_name = "DeepseekV2ForCausalLM",
+    .defaults =
+        &(const hil_config){.activation = HIL_SILU,
+                            .interleaved = true,
+                            .frozen_pad = true,
+                            .head_dim = 64,
+                            .max_positions = 2048,
+                            .latent = {.q_rank = 1536, .kv_rank = 512, .still = 128, .value = 128},
+                            .mixture = {.experts = 64, .width = 1407},
+                            .bos = 1,
+                            .eos = 2,
+                            .pad = -1},
+    .names = &names,
+    .read = read_v2,
+    HIL_ARCH_GROUPED,
+};
+
+static const hil_config v3_defaults = {
+    .activation = HIL_SILU,
+    .interleaved = true,
+    .frozen_pad = true,
+    .kv_heads = 128,
+    .head_dim = 64,
+    .max_positions = 4096,
+    .latent = {.q_rank = 1536, .kv_rank = 512, .still = 128, .value = 128},
+    .mixture = {.experts = 256,
+                .chosen = 8,
+                .width = 2048,
+                .normalized = true,
+                .sigmoid = true,
+                .pairs = true,
+                .corrected = true,
+                .groups = 8,
+                .groups_chosen = 4,
+                .scale = 2.5},
+    .bos = 0,
+    .eos = 1,
+    .pad = -1};
+
+const hil_arch hil_arch_deepseek_v3 = {
+    .name = "deepseek_v3",
+    .class_name = "DeepseekV3ForCausalLM",
+    .defaults = &v3_defaults,
+    .names = &names,
+    .read = read_v3,
+    HIL_ARCH_GROUPED,
+};
+
+/* The same under another name. */
+const hil_arch hil_arch_kimi_k2 = {
+    .name = "kimi_k2",
+    .class_name = "DeepseekV3ForCausalLM",
+    .defaults = &v3_defaults,
+    .names = &names,
+    .read = read_v3,
+    HIL_ARCH_GROUPED,
+};
+
+const hil_arch hil_arch_glm4_moe_lite = {
+    .name = "glm4_moe_lite",
+    .class_name = "Glm4MoeLiteForCausalLM",
+    .defaults =
+        &(const hil_config){.activation = HIL_SILU,
+                            .interleaved = true,
+                            .norm_eps = 1e-5,
+                            .frozen_pad = true,
+                            .kv_heads = 20,
+                            .head_dim = 64,
+                            .max_positions = 202752,
+                            .latent = {.q_rank = 768, .kv_rank = 512, .still = 192, .value = 256},
+                            .mixture = {HIL_ARCH_SIGMOIDS, .experts = 64, .chosen = 4,
+                                        .width = 1536, .normalized = true, .scale = 1.8},
+                            .bos = 0,
+                            .eos = 1,
+                            .pad = -1},
+    .names = &names,
+    .read = read_glm4_lite,
+    HIL_ARCH_GROUPED,
+};

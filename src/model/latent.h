@@ -1,0 +1,24 @@
+/* latent.h - attention whose keys and values come from one small latent vector of each position.
+
+   [Note: latent attention] Of a head of queries and keys the first numbers (`still`) do not turn,
+   the last (`head_dim`) do; the latter are the same in all heads of keys, so that the file has them
+   once. Values have heads of another size. */
+#ifndef HIL_MODEL_LATENT_H
+#define HIL_MODEL_LATENT_H
+
+#include "model/build.h"
+
+typedef struct hil_latent {
+    const hil_config *config;
+    hil_param *q;                                    /* NULL: through a latent vector, too: */
+    hil_param *q_down, *q_down_bias, *q_norm, *q_up; /* NULL: not */
+    hil_param *kv_down, *kv_down_bias, *kv_norm, *kv_up;
+} hil_latent;
+
+/* Registers the parameters of layer n, if the config has latent attention. */
+hil_status hil_latent_build(hil_model *model, const hil_config *config, int64_t n, hil_latent *out);
+/* x (B, T, C) to the queries, keys and values of attention, as heads. */
+hil_status hil_latent_project(hil_tape *t, const hil_latent *latent, const hil_rope_table *rope,
+                              hil_value *x, hil_value *qkv[3]);
+
+#endif

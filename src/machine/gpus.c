@@ -79,6 +79,9 @@ void hil_gpu_speeds(const hil_gpu *gpu, hil_speeds *speeds)
     speeds->to_device = speeds->to_host = gpu->bus * 1e9 * BUS_PART;
     speeds->update_device = speeds->memory / HIL_UPDATE_BYTES;
     speeds->op_call = CALL_SECONDS;
+    /* Those of the CPU, by which the planner would divide the GPU's work into tasks of threads. */
+    speeds->threads = speeds->cpus = speeds->cached = speeds->pool_run = 0;
+    speeds->gemm_fp8 = 0;
 }
 
 void hil_gpu_measured(const hil_speeds *speeds, uint64_t bytes, hil_gpu *gpu)

@@ -53,3 +53,10 @@ run 0 plan --model "$work/200m.json" --cluster "$work/h200.json" --seq 512 --bat
 [ "$(number keeps_sums)" = True ] || die "gradients have memory beside their sums"
 [ "$(number bytes_per_step to_host)" = 0 ] || die "states or gradients leave the GPU"
 less "$(number peak device)" $((3600 << 20)) "device"
+
+# A GPU that is described computes as fast beside one thread of this machine as beside many.
+beside() { run 0 plan --model "$work/200m.json" --gpu H200 --seq 512 --batch 8 --micro-batch 1 --threads "$1" --json; }
+beside 1
+one=$(number compute_seconds)
+beside 16
+[ "$(number compute_seconds)" = "$one" ] || die "computing takes $(number compute_seconds) s beside 16 threads, $one s beside one"

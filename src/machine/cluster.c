@@ -11,6 +11,7 @@
 #define GB 1e9
 #define MOST 1e8 /* of any number in a description */
 #define DRIVES_MOST 1000
+#define DRIVES_GB 1e9 /* of all drives of a node */
 #define GIB ((uint64_t)1 << 30)
 #define RAM_SPEED 100.0 /* GB/s, where the description has none */
 
@@ -48,6 +49,15 @@ static hil_status check_keys(json_t *object, const char *what, const char *const
         return hil_fail(HIL_ERR_INPUT, "%s: unknown key \"%s\"%s%s%s", what, key,
                         near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
     }
+    return HIL_OK;
+}
+
+/* *out: the object of this key, or NULL. */
+static hil_status find_part(const json_t *root, const char *key, const char *what, json_t **out)
+{
+    *out = json_object_get(root, key);
+    if (*out && !json_is_object(*out))
+        return hil_fail(HIL_ERR_INPUT, "%s: %s must be an object", what, key);
     return HIL_OK;
 }
 
@@ -106,10 +116,13 @@ static hil_status read_cpu(hil_cluster *c, json_t *value, const char *what)
 
 static hil_status read_processor(hil_cluster *c, const json_t *root, const char *what)
 {
-    json_t *cpu = json_object_get(root, "cpu"), *gpu = json_object_get(root, "gpu");
+    json_t *cpu, *gpu = json_object_get(root, "gpu");
+    HIL_TRY(find_part(root, "cpu", what, &cpu));
     if (!cpu) return read_gpu(c, gpu, what);
     if (gpu || json_object_get(root, "layout"))
         return hil_fail(HIL_ERR_INPUT, "%s: with cpu there is no gpu, and no layout", what);
+    if (c->gpus != 1)
+        return hil_fail(HIL_ERR_INPUT, "%s: gpus must be 1 where a cpu computes", what);
     return read_cpu(c, cpu, what);
 }
 
@@ -127,6 +140,9 @@ static hil_status read_drives(hil_cluster *c, json_t *drives, const char *what)
     if (count > DRIVES_MOST || count != floor(count))
         return hil_fail(HIL_ERR_INPUT, "%s: drives.count must be whole, at most %d", what,
                         DRIVES_MOST);
+    if (count * gb > DRIVES_GB)
+        return hil_fail(HIL_ERR_INPUT, "%s: drives of %g GB in all are more than %g", what,
+                        count * gb, DRIVES_GB);
     c->drives = (int64_t)count;
     c->drive_bytes = (uint64_t)(gb * GB);
     c->drive_read *= GB;
@@ -213,6 +229,7 @@ static hil_status fill(hil_cluster *c, json_t *root, const char *what)
                                   {"ram_gb_s", &ram_speed, 1e-3},
                                   {"bus_gb_s", &bus, 0}};
     const char *name = what;
+    json_t *part;
     if (!json_is_object(root)) return hil_fail(HIL_ERR_INPUT, "%s is not a JSON object", what);
     HIL_TRY(check_keys(root, what, known, LENGTH(known)));
     HIL_TRY(read_numbers(root, what, "", field, LENGTH(field)));
@@ -226,9 +243,12 @@ static hil_status fill(hil_cluster *c, json_t *root, const char *what)
     c->ram = (uint64_t)(ram * (double)GIB);
     c->ram_speed = ram_speed * GB;
     c->bus = bus > 0 ? bus * GB : (c->gpu.mib ? c->gpu.bus : c->cpu.memory / 2) * GB * gpus;
-    HIL_TRY(read_drives(c, json_object_get(root, "drives"), what));
-    HIL_TRY(read_network(c, json_object_get(root, "network"), what));
-    return read_layout(c, json_object_get(root, "layout"), what);
+    HIL_TRY(find_part(root, "drives", what, &part));
+    HIL_TRY(read_drives(c, part, what));
+    HIL_TRY(find_part(root, "network", what, &part));
+    HIL_TRY(read_network(c, part, what));
+    HIL_TRY(find_part(root, "layout", what, &part));
+    return read_layout(c, part, what);
 }
 
 hil_status hil_cluster_parse(hil_cluster *c, const char *text, size_t size, const char *what)

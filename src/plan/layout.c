@@ -33,9 +33,18 @@ static void count(const hil_cluster *c, const hil_dense *m, hil_layout *out)
     for (int t = 0; t < HIL_TIERS; ++t) out->fits = out->fits && out->need[t] <= out->have[t];
 }
 
+/* Bytes that are missing on all tiers together. */
+static double shortfall(const hil_layout *l)
+{
+    double sum = 0;
+    for (int t = 0; t < HIL_TIERS; ++t) sum += fmax(0, l->need[t] - l->have[t]);
+    return sum;
+}
+
 static bool is_better(const hil_layout *a, const hil_layout *b)
 {
-    return a->fits != b->fits ? a->fits : a->step < b->step;
+    double more = shortfall(a), most = shortfall(b);
+    return more < most || (more <= most && a->step < b->step);
 }
 
 /* Whether the description allows the tier for a class. */

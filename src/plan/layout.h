@@ -33,8 +33,8 @@ typedef struct hil_layout {
 } hil_layout;
 
 /* Places the classes as the cluster's description says; where it does not say, the fastest that
-   fits, or the last tier if none does. `model` is what one rank computes: its batch may be a
-   fraction. `have` is the memory of a rank. */
+   fits, or the one that lacks least if none does. `model` is what one rank computes: its batch may
+   be a fraction. `have` is the memory of a rank. */
 hil_status hil_layout_choose(const hil_cluster *cluster, const hil_dense *model,
                              const hil_budget *have, hil_layout *out);
 /* Rehearses a step of the placement; fills in times and the account. */

@@ -40,11 +40,12 @@ static void fill_missing(const hil_layout *l, hil_plan_report *r)
     for (int t = 0; t < HIL_TIERS && r->fits; ++t) {
         if (l->need[t] <= l->have[t]) continue;
         r->fits = false;
-        snprintf(r->missing, sizeof r->missing,
-                 "ZeRO-Infinity's layout needs %s of %s on each rank, which has %s: place a class "
-                 "of its states elsewhere (docs/scale.md)",
-                 hil_text_bytes(need, (uint64_t)l->need[t]), of[t],
-                 hil_text_bytes(have, (uint64_t)l->have[t]));
+        snprintf(
+            r->missing, sizeof r->missing,
+            "ZeRO-Infinity's layout needs %s of %s on each rank, which has %s, and no placement "
+            "that the description allows fits (docs/scale.md)",
+            hil_text_bytes(need, (uint64_t)l->need[t]), of[t],
+            hil_text_bytes(have, (uint64_t)l->have[t]));
     }
 }
 

@@ -214,6 +214,8 @@ hil_status hil_trial_scale(const hil_train_options *run, const hil_plan_options 
         return hil_fail(HIL_ERR_USAGE, "--cluster says how many ranks there are, and which GPU: "
                                        "leave out --ranks, --gpu and --context");
     HIL_TRY(find_cluster(run, own->cluster, observer, &cluster));
+    if (run->memory.disk_count && !cluster.drives)
+        return hil_fail(HIL_ERR_USAGE, "--disk: %s has no drives", cluster.name);
     HIL_TRY(plan(&a, (hil_trial){.cluster = &cluster}, out, object));
     hil_status status = fill(&a, &cluster, *out, *object);
     if (status == HIL_OK) return HIL_OK;
@@ -262,7 +264,8 @@ void hil_trial_print(const hil_plan_report *r, FILE *out)
     char text[32];
     fprintf(out, "cluster: %s, %lld node%s with %lld x %s\n", s->name, (long long)s->nodes,
             s->nodes == 1 ? "" : "s", (long long)s->gpus, s->gpu);
-    fprintf(out, "speed: %s tokens/s, %.1f TFLOP/s on each GPU (%d x active parameters x tokens)\n",
+    fprintf(out,
+            "speed: %s tokens/s, %.1f TFLOP/s on each rank (%d x active parameters x tokens)\n",
             hil_text_count(text, (uint64_t)s->tokens_per_second), s->flops * 1e-12, s->operations);
     if (s->change[0].name) print_changes(r, out);
     hil_trial_print_largest(s, out);

@@ -68,6 +68,7 @@ static void check_cpu(void)
     free(printed);
     refuse("{\"cpu\": {}, \"gpu\": \"H100\", \"ram_gib\": 64}", "with cpu there is no gpu");
     refuse("{\"cpu\": {}, \"ram_gib\": 64}", "cpu.fp32_tflops must be");
+    refuse("{\"cpu\": {}, \"ram_gib\": 64, \"gpus\": 2}", "gpus must be 1 where a cpu computes");
 }
 
 int main(void)
@@ -98,5 +99,10 @@ int main(void)
            "layout.model_parallel must divide");
     refuse("{\"gpu\": \"H100\", \"ram_gib\": 64, \"layout\": {\"efficiency\": 1.5}}",
            "layout.efficiency is a part: at most 1");
+    refuse("{\"gpu\": \"H100\", \"ram_gib\": 64, \"layout\": true}", "layout must be an object");
+    refuse("{\"gpu\": \"H100\", \"ram_gib\": 64, \"network\": 5}", "network must be an object");
+    refuse("{\"gpu\": \"H100\", \"ram_gib\": 64, \"drives\": {\"count\": 1000, \"gb\": 1e8, "
+           "\"read_gb_s\": 1, \"write_gb_s\": 1}}",
+           "are more than 1e+09");
     return 0;
 }

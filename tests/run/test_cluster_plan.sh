@@ -19,7 +19,7 @@ END
 options=(--model "$work/m.json" --cluster "$work/small.json" --seq 256 --batch 16)
 run 0 plan "${options[@]}"
 grep -q '^cluster: two small nodes, 2 nodes with 2 x G$' "$work/out" || die "$(cat "$work/out")"
-grep -q '^speed: .* tokens/s, .* TFLOP/s on each GPU' "$work/out" || die "$(cat "$work/out")"
+grep -q '^speed: .* tokens/s, .* TFLOP/s on each rank' "$work/out" || die "$(cat "$work/out")"
 grep -q '^a step with twice the GPU memory: .*, network: .*; most helps: ' "$work/out" || die "$(cat "$work/out")"
 grep -q '^ranks: 4; each holds 1/4 of every state' "$work/out" || die "$(cat "$work/out")"
 run 0 plan "${options[@]}" --largest --json
@@ -78,3 +78,10 @@ END
 fails 2 "leave out --ranks" plan "${options[@]}" --gpu H100
 fails 2 "needs --cluster" plan --model "$work/m.json" --largest
 fails 2 "does not divide over 4 ranks" plan --model "$work/m.json" --cluster "$work/small.json" --batch 6
+# What a description does not have, and what its layout is not for.
+sed 's/"drives": {[^}]*},//' "$work/small.json" >"$work/bare.json"
+run 2 plan --model "$work/m.json" --cluster "$work/bare.json" --seq 256 --batch 16 --disk "$work:1G"
+grep -q 'two small nodes has no drives' "$work/err" || die "$(cat "$work/err")"
+sed 's/"nodes": 2/"nodes": 2, "layout": {}/' "$work/small.json" >"$work/layout.json"
+run 2 plan --model "$work/m.json" --cluster "$work/layout.json" --seq 256 --batch 16 --optimizer lion
+grep -q 'is for dense models' "$work/err" || die "$(cat "$work/err")"

@@ -308,3 +308,13 @@ json_t *hil_plan_report_rows(const hil_plan_report *r)
     }
     return rows;
 }
+
+json_t *hil_plan_assumed(const hil_machine *machine, const hil_memory_options *memory)
+{
+    json_t *names = json_array();
+    if (!machine->measured) json_array_append_new(names, json_string("host"));
+    for (size_t i = 0; i < memory->disk_count; ++i)
+        if (!machine->drive_known[i])
+            json_array_append_new(names, json_string(memory->disks[i].path));
+    return names;
+}

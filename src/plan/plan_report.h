@@ -28,5 +28,8 @@ hil_wait_seconds hil_plan_waits(const double wait[HIL_WAITS]);
 /* The table of memory as a list of objects: "name", "device", "host", "disk". NULL: out of memory.
  */
 json_t *hil_plan_report_rows(const hil_plan_report *report);
+/* The speeds that were assumed, not measured: "host" for those of computing, and paths of drives.
+   NULL: out of memory. */
+json_t *hil_plan_assumed(const hil_machine *machine, const hil_memory_options *memory);
 
 #endif

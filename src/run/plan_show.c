@@ -281,12 +281,8 @@ static hil_status write_json(const show *s, const hil_plan_report *r, json_t **o
     json_object_set_new(object, "machine", json_string(s->planned.machine.name));
     if (s->layers != s->source.config.layers)
         json_object_set_new(object, "layers_rehearsed", json_integer(s->source.config.layers));
-    json_t *assumed = json_array();
-    if (s->gpu) json_array_append_new(assumed, json_string(s->gpu->name));
-    if (!s->planned.machine.measured) json_array_append_new(assumed, json_string("host"));
-    for (size_t i = 0; i < s->options->memory.disk_count; ++i)
-        if (!s->planned.machine.drive_known[i])
-            json_array_append_new(assumed, json_string(s->options->memory.disks[i].path));
+    json_t *assumed = hil_plan_assumed(&s->planned.machine, &s->options->memory);
+    if (s->gpu) json_array_insert_new(assumed, 0, json_string(s->gpu->name));
     json_object_set_new(object, "assumed_speeds", assumed);
     json_object_set_new(object, "memory", hil_plan_report_rows(r));
     return HIL_OK;
@@ -323,6 +319,11 @@ static hil_status fill_report(const show *s, hil_plan_report *r, json_t **object
 static hil_status plan_layout(const show *s, hil_plan_report *r, json_t **object)
 {
     const hil_config *c = &s->source.config;
+    if (c->mixture.experts || s->source.adapter.root || s->rule != &hil_rules[HIL_ADAMW])
+        return hil_fail(HIL_ERR_USAGE,
+                        "%s: \"layout\" is for dense models, all of whose parameters "
+                        "are trained by AdamW",
+                        s->trial->cluster->name);
     hil_dense model = {.layers = (double)c->layers,
                        .hidden = (double)c->hidden,
                        .heads = (double)c->heads,

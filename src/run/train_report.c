@@ -59,6 +59,8 @@ static json_t *describe_plan(const job *j)
     json_t *all = hil_plan_predicted(&planned->plan);
     json_object_set_new(all, "memory", hil_plan_report_rows(&r));
     json_object_set_new(all, "advice", json_string(r.advice));
+    json_object_set_new(all, "assumed_speeds",
+                        hil_plan_assumed(&planned->machine, &j->options->memory));
     return all;
 }
 

@@ -156,6 +156,7 @@ static hil_status read_config(const hil_config_reader *r)
     HIL_TRY(hil_config_size(r, "vocab_size", NULL, VOCAB_MAX, &c->vocab));
     HIL_TRY(hil_config_real(r, "initializer_range", 0, 100, &c->init_std));
     HIL_TRY(arch->read(r));
+    HIL_TRY(hil_config_check_sizes(r, 0));
     HIL_TRY(read_ids(r));
     return read_dtype(r);
 }

@@ -84,7 +84,9 @@ static hil_status read_heads(const hil_config_reader *r, bool must_divide)
 hil_status hil_config_check_sizes(const hil_config_reader *r, int64_t positions)
 {
     const hil_config *c = r->config;
-    double layer = 3.0 * (double)c->intermediate + 4.0 * (double)(c->heads * c->head_dim);
+    const hil_mixture_config *m = &c->mixture;
+    double layer = 3.0 * (double)c->intermediate + 4.0 * (double)(c->heads * c->head_dim) +
+                   3.0 * ((double)m->experts * (double)m->width + (double)m->shared);
     double total = (double)c->hidden * (layer * (double)c->layers + (double)c->vocab);
     total += (double)c->hidden * (double)positions;
     if (total > PARAMETERS_MAX)
@@ -103,7 +105,7 @@ hil_status hil_config_sizes(const hil_config_reader *r, bool must_divide)
     HIL_TRY(read_heads(r, must_divide));
     HIL_TRY(
         hil_config_size(r, "intermediate_size", NULL, 4 * HIL_CONFIG_WIDTH_MAX, &c->intermediate));
-    return hil_config_check_sizes(r, 0);
+    return HIL_OK;
 }
 
 hil_status hil_config_numbers(const hil_config_reader *r, const char *eps)

@@ -343,6 +343,11 @@ static void check_deepseek(void)
     CHECK_NEAR(c.rope.attention_factor, 1, 0);
     double mscale = 0.1 * log(40) + 1;
     CHECK_NEAR(c.attention_scale, mscale * mscale / sqrt(192), 1e-12);
+    check_bad("{\"model_type\":\"deepseek_v3\",\"vocab_size\":96,\"hidden_size\":4194304,"
+              "\"num_hidden_layers\":64,\"intermediate_size\":64,\"max_position_embeddings\":8,"
+              "\"num_attention_heads\":4,\"num_key_value_heads\":4,\"n_routed_experts\":16,"
+              "\"moe_intermediate_size\":4194304}",
+              "these sizes make a model of");
     check_bad(DEEPSEEK ",\"scoring_func\":\"softmax\"}", "for deepseek_v3 only sigmoid is known");
     check_bad(DEEPSEEK ",\"moe_layer_freq\":2}", "\"moe_layer_freq\" other than 1");
     check_bad(DEEPSEEK ",\"n_group\":5}", "\"n_group\" does not cut the experts into groups");

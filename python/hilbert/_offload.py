@@ -134,10 +134,11 @@ class Offload:
 
 
 def spare_memory(device: torch.device) -> int:
-    """Bytes of a GPU that PyTorch has not needed so far, less a quarter of what it has."""
+    """Bytes of a GPU that PyTorch has not needed so far, less as much as it has: later batches may
+    be longer than the first."""
     if device.type != "cuda":
         return 0
-    margin = max(1 << 30, torch.cuda.max_memory_reserved(device) // 4)
+    margin = max(1 << 30, torch.cuda.max_memory_reserved(device))
     return torch.cuda.mem_get_info(device)[0] - margin
 
 

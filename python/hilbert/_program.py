@@ -22,5 +22,6 @@ def main() -> NoReturn:
     """Replaces this process by the program, which finds NVIDIA's libraries in this environment."""
     os.environ.setdefault("VIRTUAL_ENV", sys.prefix)
     found = shutil.which("hilbert")  # what it says about itself can be typed
-    name = "hilbert" if found and os.path.samefile(found, sys.argv[0]) else sys.argv[0]
+    typed = found and os.path.exists(sys.argv[0]) and os.path.samefile(found, sys.argv[0])
+    name = "hilbert" if typed else sys.argv[0]
     os.execv(program(), [name, *sys.argv[1:]])

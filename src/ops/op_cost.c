@@ -299,7 +299,8 @@ static double passes(const hil_op_call *call, bool backward)
 static int64_t row_tasks(const hil_op_call *call)
 {
     const hil_tensor *x = &call->out[0];
-    if (call->op == &hil_op_layernorm || call->op == &hil_op_rmsnorm)
+    if (call->op == &hil_op_layernorm || call->op == &hil_op_rmsnorm ||
+        call->op == &hil_op_head_norm)
         return hil_row_grid(hil_shape_rows(&x->shape)).blocks;
     return (hil_shape_count(&x->shape) + HIL_ELEMENTS_TASK - 1) / HIL_ELEMENTS_TASK;
 }

@@ -77,7 +77,7 @@ words() {
         text { if (text == 1) print "TEXT"; text = 2; next }
         { print }' |
         sed -E '/^\$ |^ +--/!{
-            s/\(.*(, avx2|, avx512|, amx|, portable)\)$/MACHINE/
+            s/\(.*(, avx2|, avx512|, avx512bf16|, amx|, portable)\)$/MACHINE/
             s/[0-9]+([,.:][0-9]+)*(e[+-][0-9]+)?/#/g
             s/# [KMGTP]?i?B\b/# B/g; s/#[KMGTP]\b/#/g; s/# min # s\b/#/g; s/# (ms|us|s|min|h)\b/#/g
             s/ -( |$)/ # B\1/g; s/ -( |$)/ # B\1/g

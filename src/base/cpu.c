@@ -19,12 +19,20 @@ static bool has_avx512(void)
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 }
+static bool has_bf16(void)
+{
+    return __builtin_cpu_supports("avx512bf16");
+}
 #else
 static bool has_avx2(void)
 {
     return false;
 }
 static bool has_avx512(void)
+{
+    return false;
+}
+static bool has_bf16(void)
 {
     return false;
 }
@@ -44,6 +52,8 @@ static void detect(void)
     found = HIL_CPU_AVX2;
     if (!has_avx512()) return;
     found = HIL_CPU_AVX512;
+    if (!has_bf16()) return;
+    found = HIL_CPU_BF16;
     if (hil_cpu_probe_amx()) found = HIL_CPU_AMX;
 }
 
@@ -54,6 +64,12 @@ hil_cpu_level hil_cpu_best(void)
     return found < most ? found : most;
 }
 
+hil_cpu_level hil_cpu_vectors(void)
+{
+    hil_cpu_level best = hil_cpu_best();
+    return best < HIL_CPU_AVX512 ? best : HIL_CPU_AVX512;
+}
+
 void hil_cpu_limit(hil_cpu_level level)
 {
     atomic_store_explicit(&limit, (int)level, memory_order_relaxed);
@@ -61,6 +77,6 @@ void hil_cpu_limit(hil_cpu_level level)
 
 const char *hil_cpu_name(hil_cpu_level level)
 {
-    static const char *const names[] = {"portable", "avx2", "avx512", "amx"};
+    static const char *const names[] = {"portable", "avx2", "avx512", "avx512bf16", "amx"};
     return names[level];
 }

@@ -15,8 +15,8 @@ void hil_normal_fill(uint64_t key, uint64_t high, int64_t first, int64_t count, 
                      float *out)
 {
     static hil_normal_kernel *const kernels[] = {hil_normal_portable, hil_normal_avx2,
-                                                 hil_normal_avx512, hil_normal_avx512};
-    hil_normal_kernel *kernel = kernels[hil_cpu_best()];
+                                                 hil_normal_avx512};
+    hil_normal_kernel *kernel = kernels[hil_cpu_vectors()];
     hil_normal_groups groups = {.key = key, .high = high};
     for (int64_t at = first, end = first + count; at < end;) {
         groups.first = (uint64_t)at / 4;

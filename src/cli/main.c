@@ -120,8 +120,9 @@ static hil_status limit_instructions(void)
             hil_cpu_limit((hil_cpu_level)level);
             return HIL_OK;
         }
-    return hil_fail(HIL_ERR_USAGE,
-                    "HILBERT_INSTRUCTIONS is '%s', expected portable, avx2, avx512 or amx", name);
+    return hil_fail(
+        HIL_ERR_USAGE,
+        "HILBERT_INSTRUCTIONS is '%s', expected portable, avx2, avx512, avx512bf16 or amx", name);
 }
 
 int main(int argc, char **argv)

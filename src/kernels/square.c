@@ -13,6 +13,6 @@
 void hil_block_square(const hil_block *block, double lane[HIL_SQUARES])
 {
     static void (*const kernels[])(const hil_block *, double *) = {
-        hil_square_portable, hil_square_avx2, hil_square_avx512, hil_square_avx512};
-    kernels[hil_cpu_best()](block, lane);
+        hil_square_portable, hil_square_avx2, hil_square_avx512};
+    kernels[hil_cpu_vectors()](block, lane);
 }

@@ -34,8 +34,8 @@ hil_status hil_rule_find(const char *name, const hil_rule **out)
 static const hil_rule_kernel *kernel(void)
 {
     static const hil_rule_kernel *const kernels[] = {&hil_rule_portable, &hil_rule_avx2,
-                                                     &hil_rule_avx512, &hil_rule_avx512};
-    return kernels[hil_cpu_best()];
+                                                     &hil_rule_avx512};
+    return kernels[hil_cpu_vectors()];
 }
 
 void hil_rule_update(const hil_rule *rule, const hil_rule_step *step, const hil_block *block)

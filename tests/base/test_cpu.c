@@ -11,6 +11,7 @@ int main(void)
     }
     hil_cpu_limit(HIL_CPU_AMX);
     CHECK_INT(hil_cpu_best(), best);
+    CHECK(hil_cpu_vectors() <= HIL_CPU_AVX512 && hil_cpu_vectors() <= best);
     CHECK_TEXT(hil_cpu_name(HIL_CPU_PORTABLE), "portable");
     return 0;
 }

@@ -83,6 +83,7 @@ const hil_gemm_kernel *hil_gemm_choose(hil_dtype a, hil_dtype b);
 extern const hil_gemm_kernel hil_gemm_portable;
 extern const hil_gemm_kernel hil_gemm_avx2;
 extern const hil_gemm_kernel hil_gemm_avx512;
+extern const hil_gemm_kernel hil_gemm_avx512bf16;
 extern const hil_gemm_kernel hil_gemm_amx;
 
 #endif

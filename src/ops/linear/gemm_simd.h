@@ -2,29 +2,15 @@
    file for each instruction set, after it has defined vec, VEC, which names an instruction's
    function, the functions that differ, MR, NR and VECTORS. */
 
+#include "ops/linear/gemm_tile.h"
+
 /* Prefetch distance. */
 #define AHEAD_BYTES 512
 #define AHEAD_ROWS 8
 
-INLINE vec vec_zero(void)
-{
-    return VEC(setzero)();
-}
-INLINE vec vec_load(const float *x)
-{
-    return VEC(loadu)(x);
-}
-INLINE void vec_store(float *x, vec v)
-{
-    VEC(storeu)(x, v);
-}
 INLINE vec vec_all(float x)
 {
     return VEC(set1)(x);
-}
-INLINE vec vec_add(vec a, vec b)
-{
-    return VEC(add)(a, b);
 }
 INLINE vec vec_fma(vec a, vec b, vec c)
 {
@@ -198,10 +184,6 @@ static void pack_b(void *panels, const hil_strip *strip)
         pack_b_as(panels, strip, HIL_F16);
 }
 
-typedef struct tile_sums {
-    vec of[MR][VECTORS];
-} tile_sums;
-
 /* `depth` steps of k; element (i, k) of A is a[i * row_step + k * k_step]. */
 INLINE void accumulate(tile_sums *sum, const float *a, const float *b, int64_t depth, int row_step,
                        int k_step)
@@ -223,32 +205,14 @@ INLINE void accumulate(tile_sums *sum, const float *a, const float *b, int64_t d
 static void tile(const hil_tile *t)
 {
     tile_sums sum;
-#pragma GCC unroll 32
-    for (int i = 0; i < MR; ++i) {
-#pragma GCC unroll 4
-        for (int j = 0; j < VECTORS; ++j) {
-            sum.of[i][j] = vec_zero();
-            __builtin_prefetch(t->c + i * t->c_stride + j * LANES, 1);
-        }
-    }
+    tile_begin(&sum, t);
     const float *a = t->a, *b = t->b;
     if (t->a_by_rows)
         for (int64_t k = 0; k < t->depth; k += LANES, a += MR * LANES, b += NR * LANES)
             accumulate(&sum, a, b, LANES, LANES, 1);
     else
         accumulate(&sum, a, b, t->depth, 1, MR);
-#pragma GCC unroll 32
-    for (int i = 0; i < MR; ++i) {
-        float *c = t->c + i * t->c_stride;
-        const float *base = t->base ? t->base + i * t->c_stride : NULL;
-#pragma GCC unroll 4
-        for (int j = 0; j < VECTORS; ++j) {
-            vec v = sum.of[i][j];
-            if (base) v = vec_add(vec_load(base + j * LANES), v);
-            if (t->bias) v = vec_add(v, vec_load(t->bias + j * LANES));
-            vec_store(c + j * LANES, v);
-        }
-    }
+    tile_end(&sum, t);
 }
 
 typedef struct sums {

@@ -21,8 +21,8 @@
 const hil_row_kernel *hil_rows(void)
 {
     static const hil_row_kernel *const kernels[] = {&hil_rows_portable, &hil_rows_avx2,
-                                                    &hil_rows_avx512, &hil_rows_avx512};
-    return kernels[hil_cpu_best()];
+                                                    &hil_rows_avx512};
+    return kernels[hil_cpu_vectors()];
 }
 
 const float *hil_row_read(const hil_tensor *x, int64_t at, int64_t n, float *buffer)

@@ -217,15 +217,17 @@ done:
     return status;
 }
 
+/* A gradient of zeros is not at home: beside those of other uses it is left out. */
 void hil_unit_note_given(hil_unit *unit)
 {
+    bool alone = unit->uses == 1;
     unit->sweeping = 0;
     for (int i = 0; i < unit->uses; ++i)
-        if (unit->use[i].given) unit->sweeping |= 1u << i;
-    unit->sweeping_none = unit->uses == 1 && unit->use[0].none;
+        if (unit->use[i].given && (alone || !unit->use[i].none)) unit->sweeping |= 1u << i;
+    unit->sweeping_none = alone && unit->use[0].none;
     for (int m = 0; m < unit->members; ++m) {
         hil_member *member = &unit->member[m];
-        member->sweeping = member->summed;
+        member->sweeping = member->summed & unit->sweeping;
         member->numbers = member->param->numbers;
     }
 }

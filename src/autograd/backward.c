@@ -115,12 +115,21 @@ static hil_status prepare_input(hil_tape *tape, const hil_node *node, int i, hil
     return HIL_OK;
 }
 
+static bool uses(const hil_node *node, const hil_param *param)
+{
+    size_t index = hil_param_index(param), members = node->series ? (size_t)node->series : 1;
+    for (int i = 0; i < node->params; ++i) {
+        size_t first = hil_param_index(node->param[i]);
+        if (index >= first && index < first + members) return true;
+    }
+    return false;
+}
+
 /* Whether an operation before this one, whose backward is still to come, uses the parameter. */
 static bool is_used_before(const hil_node *node, const hil_param *param)
 {
     for (const hil_node *n = node->previous; n; n = n->previous)
-        for (int i = 0; i < n->params; ++i)
-            if (n->param[i] == param) return true;
+        if (uses(n, param)) return true;
     return false;
 }
 

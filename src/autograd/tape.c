@@ -342,19 +342,28 @@ hil_status hil_value_make(hil_tape *tape, const hil_value *value)
 }
 
 /* Number `i` of the parameters that the operation sees as one. */
-static hil_status find_member(const hil_store *store, const hil_node *node, int64_t i,
-                              hil_param **out)
+static hil_param *member_of(const hil_store *store, const hil_node *node, int64_t i)
 {
-    hil_param *first = node->param[0];
+    return hil_store_at(store, hil_param_index(node->param[0]) + (size_t)i);
+}
+
+/* Checks on every path: the trace has seen one only. */
+static hil_status check_series(const hil_store *store, const hil_node *node)
+{
+    const hil_param *first = node->param[0];
     const hil_param_spec *spec = hil_param_spec_of(first);
-    size_t index = hil_param_index(first) + (size_t)i;
-    *out = index < hil_store_count(store) ? hil_store_at(store, index) : NULL;
-    if (!*out || !hil_shape_equal(&hil_param_spec_of(*out)->shape, &spec->shape))
-        return hil_fail(HIL_ERR_USAGE, "%s: expected %lld parameters of its shape from it on",
-                        spec->name, (long long)node->series);
-    if (hil_param_trainable(*out) == hil_param_trainable(first)) return HIL_OK;
-    return hil_fail(HIL_ERR_USAGE, "%s: train all %s of a layer or none",
-                    hil_param_spec_of(*out)->name, is_grouped(node) ? "experts" : "norms of heads");
+    int64_t left = (int64_t)(hil_store_count(store) - hil_param_index(first));
+    for (int64_t i = 0; i < node->series; ++i) {
+        const hil_param *p = i < left ? member_of(store, node, i) : NULL;
+        if (!p || !hil_shape_equal(&hil_param_spec_of(p)->shape, &spec->shape))
+            return hil_fail(HIL_ERR_USAGE, "%s: expected %lld parameters of its shape from it on",
+                            spec->name, (long long)node->series);
+        if (hil_param_trainable(p) != hil_param_trainable(first))
+            return hil_fail(HIL_ERR_USAGE, "%s: train all %s of a layer or none",
+                            hil_param_spec_of(p)->name,
+                            is_grouped(node) ? "experts" : "norms of heads");
+    }
+    return HIL_OK;
 }
 
 static hil_status declare_uses(const hil_tape *tape, const hil_node *node)
@@ -369,8 +378,7 @@ static hil_status declare_uses(const hil_tape *tape, const hil_node *node)
             node->in[0]->tensor.shape.dim[0] / (tape->micro->sequences * tape->micro->length);
     }
     for (; expert.number < node->series; ++expert.number) {
-        hil_param *p;
-        HIL_TRY(find_member(store, node, expert.number, &p));
+        hil_param *p = member_of(store, node, expert.number);
         HIL_TRY(is_grouped(node) ? hil_store_declare_expert(store, p, &expert)
                                  : hil_store_declare_use(store, p, tape->segment));
     }
@@ -444,6 +452,7 @@ hil_status hil_tape_apply(hil_tape *tape, const hil_apply *apply, hil_value **ou
     hil_op_call call;
     hil_tape_prepare(&request, &call);
     HIL_TRY(hil_op_infer(&call));
+    if (node->series) HIL_TRY(check_series(tape->context->store, node));
     bool defers = can_defer(tape, &call);
     for (int i = 0; i < node->outs; ++i) {
         call.out[i].data = NULL;

@@ -118,27 +118,6 @@ static hil_param *find_param(const hil_request *r, int param, int64_t *tile)
     return hil_store_at(r->tape->context->store, hil_param_index(first) + (size_t)number);
 }
 
-static void weight_end(void *owner, int param, int64_t tile)
-{
-    hil_request *r = owner;
-    hil_param *p = find_param(r, param, &tile);
-    hil_buffers_give(r->tape->context->buffers, r->expanded[param]);
-    r->expanded[param] = NULL;
-    hil_store_release(r->tape->context->store, p, tile);
-}
-
-static hil_status weight_begin(void *owner, int param, int64_t number, const void **data)
-{
-    hil_request *r = owner;
-    int64_t tile = number;
-    hil_param *p = find_param(r, param, &tile);
-    HIL_TRY(hil_store_acquire(r->tape->context->store, p, tile, data));
-    if (!hil_param_quant(p) || !*data) return HIL_OK;
-    hil_status status = expand(r, param, p, tile, data);
-    if (status != HIL_OK) weight_end(owner, param, number);
-    return status;
-}
-
 /* Whether the series of parameters are experts. */
 static bool is_grouped(const hil_node *node)
 {
@@ -155,6 +134,30 @@ static bool is_idle(const hil_request *r, const hil_param *param)
     const int32_t *begin = node->in[1]->tensor.data;
     size_t expert = hil_param_index(param) - hil_param_index(node->param[0]);
     return begin[expert] == begin[expert + 1];
+}
+
+static void weight_end(void *owner, int param, int64_t tile)
+{
+    hil_request *r = owner;
+    hil_param *p = find_param(r, param, &tile);
+    hil_buffers_give(r->tape->context->buffers, r->expanded[param]);
+    r->expanded[param] = NULL;
+    hil_store_release(r->tape->context->store, p, tile);
+}
+
+static hil_status weight_begin(void *owner, int param, int64_t number, const void **data)
+{
+    hil_request *r = owner;
+    int64_t tile = number;
+    hil_param *p = find_param(r, param, &tile);
+    bool idle = is_idle(r, p);
+    if (!idle) hil_store_need(r->tape->context->store, p, tile);
+    HIL_TRY(hil_store_acquire(r->tape->context->store, p, tile, data));
+    assert(*data || idle || hil_pool_is_dry(r->tape->context->pool));
+    if (!hil_param_quant(p) || !*data) return HIL_OK;
+    hil_status status = expand(r, param, p, tile, data);
+    if (status != HIL_OK) weight_end(owner, param, number);
+    return status;
 }
 
 static hil_status gradient_begin(void *owner, int param, int64_t tile, float **sum, bool *add)

@@ -100,6 +100,12 @@ hil_status hil_store_route(hil_store *store, int routing, const int32_t *begin)
     return hil_window_prefetch(store);
 }
 
+void hil_store_need(hil_store *store, hil_param *param, int64_t tile)
+{
+    hil_unit *unit = hil_unit_of(store, param, tile);
+    if (unit->demand == HIL_DEMAND_NONE) unit->demand = HIL_DEMAND_ROWS;
+}
+
 uint64_t hil_store_take_skipped(hil_store *store)
 {
     int64_t skipped = store->skipped;

@@ -45,6 +45,10 @@ void hil_store_set_tokens(hil_store *store, int64_t tokens);
 /* The router has run in this visit: expert e of the routing has rows [begin[e], begin[e + 1]), or
    any number if `begin` is NULL. Has no effect in backward, which has the routing of forward. */
 hil_status hil_store_route(hil_store *store, int routing, const int32_t *begin);
+/* The next use of the tile reads it, whatever hil_store_route said: routings are numbered as in the
+   trace, and on another path the same number may be another mixture's, or the expert's weight may
+   be used without one. */
+void hil_store_need(hil_store *store, hil_param *param, int64_t tile);
 /* Bytes since the last call that the plan moves and the store did not, because experts were idle.
  */
 uint64_t hil_store_take_skipped(hil_store *store);

@@ -165,10 +165,19 @@ hil_status hil_tiers_take(hil_tiers *tiers, hil_tier tier, size_t bytes, const c
 hil_status hil_tiers_extend(hil_tiers *tiers, size_t bytes)
 {
     assert(!tiers->more_region && !tiers->rehearse);
-    HIL_TRY(take_arena(tiers, bytes, &tiers->more_base));
+    char *base;
+    hil_region *region;
+    HIL_TRY(hil_region_create(&region, bytes, HIL_IO_ALIGN));
+    hil_status status = take_arena(tiers, bytes, &base);
+    if (status != HIL_OK) {
+        hil_region_destroy(region);
+        return status;
+    }
+    tiers->more_region = region;
+    tiers->more_base = base;
     tiers->more_bytes = bytes;
-    hil_links_extend(tiers->links, tiers->more_base, bytes);
-    return hil_region_create(&tiers->more_region, bytes, HIL_IO_ALIGN);
+    hil_links_extend(tiers->links, base, bytes);
+    return HIL_OK;
 }
 
 hil_status hil_tiers_pin(hil_tiers *tiers, void *memory, size_t bytes, hil_pin_order order)

@@ -43,8 +43,8 @@ void hil_tiers_close(hil_tiers *tiers);
    that names the tier, its budget and `what`. */
 hil_status hil_tiers_take(hil_tiers *tiers, hil_tier tier, size_t bytes, const char *what,
                           void **memory);
-/* Adds a second range of device memory, which is taken where the first is full. Once; not in a
-   rehearsal. */
+/* Adds a second range of device memory, which is taken where the first is full. Once, or again
+   after a failure, which takes nothing; not in a rehearsal. */
 hil_status hil_tiers_extend(hil_tiers *tiers, size_t bytes);
 /* Registers a block of the host tier that the device copies from or to. Jobs of links wait until
    what they copy is pinned; other copies need hil_tiers_pin_all before. Registering a block again

@@ -43,14 +43,20 @@ static void budgets(void)
     }
 }
 
-/* Resident bytes of this process. */
-static long resident(void)
+/* Bytes of this process: its addresses, and what is resident of them. */
+typedef struct process_size {
+    long mapped, resident;
+} process_size;
+
+static process_size measure(void)
 {
-    long all, pages = 0;
+    process_size size = {0, 0};
     FILE *file = fopen("/proc/self/statm", "r");
-    CHECK(file && fscanf(file, "%ld %ld", &all, &pages) == 2);
+    CHECK(file && fscanf(file, "%ld %ld", &size.mapped, &size.resident) == 2);
     fclose(file);
-    return pages * sysconf(_SC_PAGESIZE);
+    size.mapped *= sysconf(_SC_PAGESIZE);
+    size.resident *= sysconf(_SC_PAGESIZE);
+    return size;
 }
 
 /* Budgets far beyond the machine take no memory until they are used. */
@@ -59,12 +65,29 @@ static void lazy(void)
     hil_tiers tiers;
     void *memory;
     hil_tiers_options options = {.device_bytes = (size_t)64 << 30, .host_bytes = (size_t)64 << 30};
-    long before = resident();
+    long before = measure().resident;
     CHECK_OK(hil_tiers_open(&tiers, &options));
     CHECK_OK(hil_tiers_take(&tiers, HIL_DEVICE, (size_t)60 << 30, "all", &memory));
     memset(memory, 1, MIB);
-    CHECK(resident() - before < (long)(16 * MIB));
+    CHECK(measure().resident - before < (long)(16 * MIB));
     hil_tiers_close(&tiers);
+}
+
+/* A second range of device memory: however adding it fails, nothing stays mapped, and it can be
+   added again. */
+static void extended(void)
+{
+    const long more = (long)1 << 30;
+    hil_tiers tiers;
+    void *memory;
+    CHECK_OK(hil_tiers_open(&tiers, &(hil_tiers_options){.device_bytes = HIL_IO_ALIGN}));
+    long before = measure().mapped;
+    CHECK_MEMORY(hil_tiers_extend(&tiers, (size_t)more));
+    CHECK(measure().mapped - before < 2 * more);
+    CHECK_OK(hil_tiers_take(&tiers, HIL_DEVICE, (size_t)more, "more", &memory));
+    memset(memory, 1, MIB);
+    hil_tiers_close(&tiers);
+    CHECK(measure().mapped - before < more);
 }
 
 static void failures(hil_io_kind engine)
@@ -128,6 +151,7 @@ int main(void)
     budgets();
     pins();
     lazy();
+    extended();
     with_engines(failures);
     fixture_close();
     return 0;

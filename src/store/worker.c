@@ -86,7 +86,8 @@ static void square_task(void *context, int64_t i, int thread)
     if (from < job->first) from = job->first;
     if (to > end) to = end;
     hil_block block = job->block;
-    size_t at = (size_t)(from - job->first) * hil_dtype_size(block.dtype);
+    size_t size = hil_dtype_size(block.sums ? HIL_F32 : block.dtype);
+    size_t at = (size_t)(from - job->first) * size;
     for (int u = 0; u < block.gradients; ++u)
         block.gradient[u] = (const char *)block.gradient[u] + at;
     block.count = to - from;

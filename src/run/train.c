@@ -286,7 +286,7 @@ static hil_status advance(job *j, hil_train_result *result, bool *stop)
     HIL_TRY(one_step(j, result));
     HIL_TRY(agree_to_stop(j));
     if (evaluates(j, step)) HIL_TRY(evaluate(j, &result->eval_loss));
-    if (every(o->sample_every, step)) HIL_TRY(hil_training_sample(j));
+    if (every(o->sample_every, step) && !j->stop) HIL_TRY(hil_training_sample(j));
     *stop = j->stop && step < j->steps;
     if (save) return end_save(j);
     bool best = o->keep_best && j->run.best_step == step;

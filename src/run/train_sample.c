@@ -30,9 +30,18 @@ hil_status hil_training_prompt(const hil_train_options *o, const hil_source *sou
     return HIL_OK;
 }
 
+/* The text of a sample. A rank without memory for it still takes all tokens, because the others
+   wait for it at each; then it fails. */
+typedef struct kept_text {
+    hil_text *text;
+    hil_status status;
+} kept_text;
+
 static int keep_text(void *context, const char *text, size_t size)
 {
-    return hil_text_add(context, text, size) != HIL_OK;
+    kept_text *kept = context;
+    if (kept->status == HIL_OK) kept->status = hil_text_add(kept->text, text, size);
+    return 0;
 }
 
 /* Bytes of the character at `text`, which ends with NUL; 0: it is not UTF-8. */
@@ -61,11 +70,13 @@ static hil_status clean(const hil_text *in, hil_text *out)
     return HIL_OK;
 }
 
-/* On one line, without what a terminal would obey. */
+/* On one line, without what a terminal would obey: the controls of ASCII, and U+0080 to U+009F. */
 static void flatten(char *text)
 {
-    for (; *text; ++text)
-        if ((unsigned char)*text < 0x20 || *text == 0x7f) *text = ' ';
+    for (unsigned char *at = (unsigned char *)text; *at; ++at) {
+        if (*at < 0x20 || *at == 0x7f) *at = ' ';
+        if (at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0) at[0] = at[1] = ' ';
+    }
 }
 
 static hil_status report(job *j, const hil_text *raw, double seconds)
@@ -93,15 +104,17 @@ static hil_status continue_prompt(const job *j, hil_generator *g, hil_text *text
 {
     hil_generate_options o;
     hil_generate_result result;
+    kept_text kept = {text, HIL_OK};
     int64_t size = (int64_t)j->prompt.size;
     hil_generate_defaults(&o);
     o.temperature = TEMPERATURE;
     o.seed = j->options->seed;
     o.write = keep_text;
-    o.write_context = text;
+    o.write_context = &kept;
     HIL_TRY(hil_generator_lend(g, &j->source, j->trainer, j->trainer->options.cache, &o));
     HIL_TRY(hil_generator_set(g, &j->prompt));
-    return hil_generator_run(g, g->positions - size, &result);
+    HIL_TRY(hil_generator_run(g, g->positions - size, &result));
+    return kept.status;
 }
 
 hil_status hil_training_sample(job *j)

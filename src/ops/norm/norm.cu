@@ -6,61 +6,15 @@
    numbers: many loads in flight and no barriers. Backward has no registers left for that, because
    it keeps the weight's gradients there; it prefetches the next rows instead. The order of sums
    depends on the row's length and dtype only. */
-#include "ops/cuda_kernel.h"
+#include "ops/norm/norm_cuda.h"
 
-#include <cuda_pipeline.h>
 #include <string.h>
 
-#define SMALL_THREADS 256
-#define BLOCK_MOST 1024
 #define RUNS 4
-/* Blocks of backward: as many as the multiprocessors of a large GPU run at once, BLOCK_MOST threads
-   on each; more if rows are short. They bound the memory of partial sums. */
+/* Blocks of backward: as many as the multiprocessors of a large GPU run at once, HIL_NORM_MOST
+   threads on each; more if rows are short. They bound the memory of partial sums. */
 #define MULTIPROCESSORS 132
 #define SHORT_BLOCKS 2048
-
-typedef struct norm_job {
-    int64_t rows, cols;
-    float eps;
-    hil_view x, y; /* y: the output */
-    hil_view weight, bias;
-    float *saved; /* (rows, mean and 1/deviation) or (rows, 1/deviation) */
-    hil_view dy, dx;
-    bool add;
-    int64_t block_rows;     /* of a block in backward */
-    float *dweight, *dbias; /* (blocks, cols); NULL where not wanted */
-} norm_job;
-
-/* The threads of a row, and the rows that a block has at once. */
-typedef struct team {
-    int threads, rows;
-} team;
-
-static team team_of(int64_t cols)
-{
-    int64_t runs = (cols + HIL_WIDE - 1) / HIL_WIDE;
-    if (runs <= 32) {
-        int threads = 1;
-        while (threads < runs) threads *= 2;
-        return {threads, SMALL_THREADS / threads};
-    }
-    int64_t threads = (runs + 31) / 32 * 32;
-    return {(int)(threads < BLOCK_MOST ? threads : BLOCK_MOST), 1};
-}
-
-/* The sum of x over the threads of a row; every one of them gets it. Callers alternate between two
-   places in shared memory, so that one barrier is enough. */
-static __device__ inline float row_sum(float x, int threads, float shared[32])
-{
-    int width = threads < 32 ? threads : 32;
-    for (int step = width / 2; step; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
-    if (threads <= 32) return x;
-    if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = x;
-    __syncthreads();
-    float sum = 0;
-    for (int i = 0; i < threads / 32; ++i) sum += shared[i];
-    return sum;
-}
 
 /* Elements of its row that a thread holds: run k begins at column (k * threads + lane) * HIL_WIDE.
  */
@@ -80,7 +34,8 @@ static __device__ inline void load_piece(piece<KEPT> &p, hil_view x, int64_t row
 }
 
 template <int KEPT, bool CENTERED, int MOST>
-static __global__ void __launch_bounds__(MOST) normalize(const norm_job j, const team t)
+static __global__ void __launch_bounds__(MOST)
+    normalize(const hil_norm_job j, const hil_norm_team t)
 {
     __shared__ float shared[2][32];
     int lane = (int)threadIdx.x % t.threads;
@@ -96,7 +51,7 @@ static __global__ void __launch_bounds__(MOST) normalize(const norm_job j, const
 #pragma unroll
         for (int i = 0; i < HIL_WIDE; ++i) sum += x[k][i];
     }
-    if (CENTERED) mean = row_sum(sum, t.threads, shared[0]) / (float)j.cols;
+    if (CENTERED) mean = hil_norm_row_sum(sum, t.threads, shared[0]) / (float)j.cols;
 #pragma unroll
     for (int k = 0; k < KEPT; ++k) {
         int n = hil_wide_count(j.cols - ((int64_t)k * t.threads + lane) * HIL_WIDE);
@@ -106,7 +61,7 @@ static __global__ void __launch_bounds__(MOST) normalize(const norm_job j, const
             if (i < n) squares = fmaf(x[k][i], x[k][i], squares);
         }
     }
-    squares = row_sum(squares, t.threads, shared[1]);
+    squares = hil_norm_row_sum(squares, t.threads, shared[1]);
     if (!mine) return;
     float scale = 1.0f / sqrtf(squares / (float)j.cols + j.eps);
 #pragma unroll
@@ -126,74 +81,9 @@ static __global__ void __launch_bounds__(MOST) normalize(const norm_job j, const
     j.saved[CENTERED ? 2 * row + 1 : row] = scale;
 }
 
-/* HIL_WIDE numbers of an aligned vector of fp32. */
-static __device__ inline void read_vector(const void *data, int col, float out[HIL_WIDE])
-{
-    const float4 *from = (const float4 *)((const float *)data + col);
-    float4 low = from[0], high = from[1];
-    out[0] = low.x, out[1] = low.y, out[2] = low.z, out[3] = low.w;
-    out[4] = high.x, out[5] = high.y, out[6] = high.z, out[7] = high.w;
-}
-
-static __device__ inline void read_bf16(const uint4 &raw, float out[HIL_WIDE])
-{
-    hil_wide_read({raw.x, raw.y, raw.z, raw.w}, HIL_BF16, out);
-}
-
-/* One warp per row of bf16 numbers. */
-template <int KEPT, bool CENTERED>
-static __global__ void __launch_bounds__(SMALL_THREADS, KEPT > 8 ? 2 : 5 - KEPT / 4)
-    normalize_bf16(const norm_job j)
-{
-    int lane = (int)threadIdx.x % 32, cols = (int)j.cols;
-    int64_t row = ((int64_t)blockIdx.x * SMALL_THREADS + threadIdx.x) / 32;
-    if (row >= j.rows) return;
-    const uint16_t *from = (const uint16_t *)j.x.data + row * cols;
-    uint4 raw[KEPT];
-    float x[HIL_WIDE], sum = 0, mean = 0, squares = 0;
-#pragma unroll
-    for (int k = 0; k < KEPT; ++k) {
-        int col = (k * 32 + lane) * HIL_WIDE;
-        raw[k] = col < cols ? *(const uint4 *)(from + col) : uint4{};
-    }
-#pragma unroll
-    for (int k = 0; k < KEPT && CENTERED; ++k) {
-        read_bf16(raw[k], x);
-#pragma unroll
-        for (int i = 0; i < HIL_WIDE; ++i) sum += x[i];
-    }
-    if (CENTERED) mean = row_sum(sum, 32, NULL) / (float)cols;
-#pragma unroll
-    for (int k = 0; k < KEPT; ++k) {
-        if (CENTERED && (k * 32 + lane) * HIL_WIDE >= cols) continue;
-        read_bf16(raw[k], x);
-#pragma unroll
-        for (int i = 0; i < HIL_WIDE; ++i) squares = fmaf(x[i] - mean, x[i] - mean, squares);
-    }
-    float scale = 1.0f / sqrtf(row_sum(squares, 32, NULL) / (float)cols + j.eps);
-#pragma unroll
-    for (int k = 0; k < KEPT; ++k) {
-        int col = (k * 32 + lane) * HIL_WIDE;
-        if (col >= cols) continue;
-        float w[HIL_WIDE], b[HIL_WIDE] = {};
-        read_bf16(raw[k], x);
-        read_vector(j.weight.data, col, w);
-        if (CENTERED) read_vector(j.bias.data, col, b);
-#pragma unroll
-        for (int i = 0; i < HIL_WIDE; ++i) x[i] = (x[i] - mean) * scale * w[i] + b[i];
-        uint32_t word[HIL_WIDE / 2];
-        hil_wide_round(x, HIL_BF16, word);
-        *(uint4 *)((uint16_t *)j.y.data + row * cols + col) =
-            make_uint4(word[0], word[1], word[2], word[3]);
-    }
-    if (lane) return;
-    if (CENTERED) j.saved[2 * row] = mean;
-    j.saved[CENTERED ? 2 * row + 1 : row] = scale;
-}
-
 /* The sums of a block's rows: each team's, added in order of the teams. */
 static __device__ inline void add_teams(float *out, const float *mine, int64_t cols, int col, int n,
-                                        const team &t)
+                                        const hil_norm_team &t)
 {
     extern __shared__ float sums[]; /* (rows, cols) */
     if (t.rows == 1) {
@@ -221,8 +111,8 @@ template <int KEPT> struct gradient_row {
 };
 
 template <int KEPT, bool CENTERED>
-static __device__ inline gradient_row<KEPT> load_row(const norm_job &j, int64_t row, int lane,
-                                                     const team &t)
+static __device__ inline gradient_row<KEPT> load_row(const hil_norm_job &j, int64_t row, int lane,
+                                                     const hil_norm_team &t)
 {
     gradient_row<KEPT> r;
     load_piece(r.x, j.x, row, j.cols, lane, t.threads);
@@ -235,7 +125,8 @@ static __device__ inline gradient_row<KEPT> load_row(const norm_job &j, int64_t 
 /* dx = scale * (g - mean of g - xhat * mean of (g xhat)) with g = dy * weight; the first mean only
    where the norm is centered. */
 template <int KEPT, bool CENTERED>
-static __global__ void __launch_bounds__(BLOCK_MOST) differentiate(const norm_job j, const team t)
+static __global__ void __launch_bounds__(HIL_NORM_MOST)
+    differentiate(const hil_norm_job j, const hil_norm_team t)
 {
     __shared__ float shared[2][2][32];
     int lane = (int)threadIdx.x % t.threads;
@@ -273,8 +164,9 @@ static __global__ void __launch_bounds__(BLOCK_MOST) differentiate(const norm_jo
         }
         now = next;
         if (!j.dx.data) continue;
-        if (CENTERED) plain = row_sum(plain, t.threads, shared[turn % 2][0]) / (float)j.cols;
-        along = row_sum(along, t.threads, shared[turn % 2][1]) / (float)j.cols;
+        if (CENTERED)
+            plain = hil_norm_row_sum(plain, t.threads, shared[turn % 2][0]) / (float)j.cols;
+        along = hil_norm_row_sum(along, t.threads, shared[turn % 2][1]) / (float)j.cols;
         if (!mine) continue;
 #pragma unroll
         for (int k = 0; k < KEPT; ++k) {
@@ -295,120 +187,10 @@ static __global__ void __launch_bounds__(BLOCK_MOST) differentiate(const norm_jo
     }
 }
 
-/* Two sums over the threads of a block; every thread gets them. */
-static __device__ inline float2 block_sums(float2 x, float2 shared[32])
-{
-    for (int step = 16; step; step /= 2) {
-        x.x += __shfl_xor_sync(0xffffffffu, x.x, step);
-        x.y += __shfl_xor_sync(0xffffffffu, x.y, step);
-    }
-    if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = x;
-    __syncthreads();
-    float2 sum = {};
-    for (int i = 0; i < (int)blockDim.x / 32; ++i) sum.x += shared[i].x, sum.y += shared[i].y;
-    return sum;
-}
-
-/* The same for rows of bf16. A thread has HIL_WIDE numbers of each row, and prefetches DEPTH - 1
-   rows into its own part of shared memory. */
-template <int DEPTH, bool CENTERED>
-static __global__ void __launch_bounds__(BLOCK_MOST) differentiate_bf16(const norm_job j)
-{
-    extern __shared__ uint4 ring[]; /* (DEPTH, x dy dx, threads) */
-    __shared__ float2 shared[2][32];
-    uint4 *mine = ring + threadIdx.x;
-    int64_t first = (int64_t)blockIdx.x * j.block_rows, end = first + j.block_rows;
-    if (end > j.rows) end = j.rows;
-    int col = (int)threadIdx.x * HIL_WIDE, n = col < j.cols ? HIL_WIDE : 0;
-    auto fetch = [&](int64_t row) {
-        uint4 *to = mine + (row - first) % DEPTH * 3 * blockDim.x;
-        if (row < end && n) {
-            int64_t at = row * j.cols + col;
-            __pipeline_memcpy_async(to, (uint16_t *)j.x.data + at, 16);
-            __pipeline_memcpy_async(to + blockDim.x, (uint16_t *)j.dy.data + at, 16);
-            if (j.add) __pipeline_memcpy_async(to + 2 * blockDim.x, (uint16_t *)j.dx.data + at, 16);
-        }
-        __pipeline_commit();
-    };
-    auto arrived = [&](int64_t row, int which, float out[HIL_WIDE]) {
-        read_bf16(mine[((row - first) % DEPTH * 3 + which) * blockDim.x], out);
-    };
-    for (int i = 0; i < DEPTH; ++i) mine[i * 3 * blockDim.x] = mine[(i * 3 + 1) * blockDim.x] = {};
-    for (int i = 0; i < DEPTH - 1; ++i) fetch(first + i);
-    float w[HIL_WIDE] = {}, dw[HIL_WIDE] = {}, db[HIL_WIDE] = {};
-    if (n) read_vector(j.weight.data, col, w);
-    const float *saved = j.saved + (CENTERED ? 2 * first : first);
-    float mean = CENTERED ? saved[0] : 0, scale = saved[CENTERED];
-    for (int64_t row = first; row < end; ++row) {
-        fetch(row + DEPTH - 1);
-        if (row + 1 < end) saved += CENTERED ? 2 : 1;
-        float next_mean = CENTERED ? saved[0] : 0, next_scale = saved[CENTERED];
-        __pipeline_wait_prior(DEPTH - 1);
-        float x[HIL_WIDE], dy[HIL_WIDE], plain = 0, along = 0;
-        arrived(row, 0, x);
-        arrived(row, 1, dy);
-#pragma unroll
-        for (int i = 0; i < HIL_WIDE; ++i) {
-            x[i] = (x[i] - mean) * scale;
-            dw[i] = fmaf(dy[i], x[i], dw[i]);
-            if (CENTERED) db[i] += dy[i];
-            dy[i] *= w[i];
-            if (CENTERED) plain += dy[i];
-            along = fmaf(dy[i], x[i], along);
-        }
-        if (j.dx.data) {
-            float2 *slots = shared[(row - first) % 2];
-            float2 sums = CENTERED ? block_sums({plain, along}, slots)
-                                   : float2{0, row_sum(along, (int)blockDim.x, (float *)slots)};
-            plain = sums.x / (float)j.cols, along = sums.y / (float)j.cols;
-            float held[HIL_WIDE] = {};
-            if (j.add) arrived(row, 2, held);
-#pragma unroll
-            for (int i = 0; i < HIL_WIDE; ++i)
-                dy[i] = held[i] + scale * (dy[i] - plain - x[i] * along);
-            if (n) hil_wide_store({j.dx.data, HIL_BF16}, row * j.cols + col, HIL_WIDE, dy);
-        }
-        mean = next_mean, scale = next_scale;
-    }
-    int64_t at = blockIdx.x * j.cols + col;
-    if (j.dweight && n) hil_wide_store({j.dweight, HIL_F32}, at, HIL_WIDE, dw);
-    if (CENTERED && j.dbias && n) hil_wide_store({j.dbias, HIL_F32}, at, HIL_WIDE, db);
-}
-
-/* bf16, aligned to 16 bytes, or absent. */
-static bool is_bf16(const hil_view &x)
-{
-    return !x.data || (x.dtype == HIL_BF16 && (uintptr_t)x.data % 16 == 0);
-}
-
-static bool is_vector(const hil_view &x)
-{
-    return !x.data || (x.dtype == HIL_F32 && (uintptr_t)x.data % 16 == 0);
-}
-
-static bool is_plain(const norm_job &j)
-{
-    return is_bf16(j.x) && is_bf16(j.y) && is_bf16(j.dy) && is_bf16(j.dx) && is_vector(j.weight) &&
-           is_vector(j.bias) && j.cols % HIL_WIDE == 0 && j.cols > 32 * HIL_WIDE &&
-           j.cols <= BLOCK_MOST * HIL_WIDE;
-}
-
-/* Prefetches as many rows as 96 KiB of shared memory hold. */
-template <bool CENTERED> static void launch_bf16(const norm_job &j, cudaStream_t stream)
-{
-    unsigned blocks = hil_blocks(j.rows, j.block_rows);
-    int threads = team_of(j.cols).threads, deep = threads <= BLOCK_MOST / 2;
-    void (*kernel)(norm_job) =
-        deep ? differentiate_bf16<4, CENTERED> : differentiate_bf16<2, CENTERED>;
-    size_t shared = (size_t)(threads * (deep ? 4 : 2) * 3) * sizeof(uint4);
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
-    kernel<<<blocks, threads, shared, stream>>>(j);
-}
-
 static int64_t block_rows(int64_t rows, int64_t cols)
 {
-    team t = team_of(cols);
-    int64_t blocks = t.rows > 1 ? SHORT_BLOCKS : MULTIPROCESSORS * (BLOCK_MOST / t.threads);
+    hil_norm_team t = hil_norm_team_of(cols);
+    int64_t blocks = t.rows > 1 ? SHORT_BLOCKS : MULTIPROCESSORS * (HIL_NORM_MOST / t.threads);
     int64_t each = (rows + blocks - 1) / blocks;
     return (each + t.rows - 1) / t.rows * t.rows;
 }
@@ -430,9 +212,9 @@ static bool copies(const hil_op_call *call)
 static hil_status infer(hil_op_call *call)
 {
     int64_t rows = hil_shape_rows(&call->in[0].shape), cols = hil_shape_cols(&call->in[0].shape);
-    if (cols > BLOCK_MOST * RUNS * HIL_WIDE)
+    if (cols > HIL_NORM_MOST * RUNS * HIL_WIDE)
         return hil_fail(HIL_ERR_USAGE, "%s: rows of %lld numbers, a GPU takes at most %d",
-                        call->op->name, (long long)cols, BLOCK_MOST * RUNS * HIL_WIDE);
+                        call->op->name, (long long)cols, HIL_NORM_MOST * RUNS * HIL_WIDE);
     if (copies(call)) hil_scratch_add(&call->forward_scratch, 2 * cols, sizeof(float));
     call->backward_scratch = call->forward_scratch;
     int64_t each = block_rows(rows, cols), blocks = each ? (rows + each - 1) / each : 0;
@@ -441,7 +223,7 @@ static hil_status infer(hil_op_call *call)
     return HIL_OK;
 }
 
-static norm_job describe(const hil_op_call *call)
+static hil_norm_job describe(const hil_op_call *call)
 {
     return {.rows = hil_shape_rows(&call->in[0].shape),
             .cols = hil_shape_cols(&call->in[0].shape),
@@ -451,10 +233,10 @@ static norm_job describe(const hil_op_call *call)
 }
 
 /* to[i] = from[i] + offset; without data of `from` just the offset. */
-static __global__ void __launch_bounds__(SMALL_THREADS)
+static __global__ void __launch_bounds__(HIL_NORM_THREADS)
     copy_vector(float *to, const hil_view from, float offset, int64_t count)
 {
-    int64_t at = ((int64_t)blockIdx.x * SMALL_THREADS + threadIdx.x) * HIL_WIDE;
+    int64_t at = ((int64_t)blockIdx.x * HIL_NORM_THREADS + threadIdx.x) * HIL_WIDE;
     int n = hil_wide_count(count - at);
     if (n == 0) return;
     float x[HIL_WIDE] = {};
@@ -465,7 +247,7 @@ static __global__ void __launch_bounds__(SMALL_THREADS)
 }
 
 /* Copies the weight plus the offset, and the bias or, without one, zeros. */
-static hil_status copy_vectors(const hil_op_call *call, norm_job *j)
+static hil_status copy_vectors(const hil_op_call *call, hil_norm_job *j)
 {
     float offset = (float)((const hil_norm_attr *)call->attr)->offset;
     for (int i = 0; i < (is_centered(call) ? 2 : 1); ++i) {
@@ -474,7 +256,7 @@ static hil_status copy_vectors(const hil_op_call *call, norm_job *j)
         bool given = i < call->params;
         if (given) HIL_TRY(call->source->weight_begin(call->owner, i, 0, &data));
         if (j->cols)
-            copy_vector<<<hil_blocks(j->cols, SMALL_THREADS * HIL_WIDE), SMALL_THREADS, 0,
+            copy_vector<<<hil_blocks(j->cols, HIL_NORM_THREADS * HIL_WIDE), HIL_NORM_THREADS, 0,
                           hil_cuda_of(call->device)->stream>>>(
                 to, {(void *)(uintptr_t)data, given ? call->param[i].dtype : HIL_F32},
                 i ? 0 : offset, j->cols);
@@ -485,39 +267,26 @@ static hil_status copy_vectors(const hil_op_call *call, norm_job *j)
     return HIL_OK;
 }
 
-#define WARP_COLS (32 * HIL_WIDE) /* of one run in every lane */
-
-template <bool CENTERED> static void launch_forward(const norm_job &j, cudaStream_t stream)
+template <bool CENTERED> static void launch_forward(const hil_norm_job &j, cudaStream_t stream)
 {
-    team t = team_of(j.cols), warps = {32, SMALL_THREADS / 32};
+    hil_norm_team t = hil_norm_team_of(j.cols), warps = {32, HIL_NORM_THREADS / 32};
     unsigned blocks = hil_blocks(j.rows, t.rows), warp_blocks = hil_blocks(j.rows, warps.rows);
     int threads = t.threads * t.rows;
-    bool plain = is_plain(j);
-    if (plain && j.cols <= 4 * WARP_COLS)
-        normalize_bf16<4, CENTERED><<<warp_blocks, SMALL_THREADS, 0, stream>>>(j);
-    else if (plain && j.cols <= 8 * WARP_COLS)
-        normalize_bf16<8, CENTERED><<<warp_blocks, SMALL_THREADS, 0, stream>>>(j);
-    else if (plain && j.cols <= 12 * WARP_COLS)
-        normalize_bf16<12, CENTERED><<<warp_blocks, SMALL_THREADS, 0, stream>>>(j);
-    else if (plain && j.cols <= 16 * WARP_COLS)
-        normalize_bf16<16, CENTERED><<<warp_blocks, SMALL_THREADS, 0, stream>>>(j);
-    else if (j.cols <= WARP_COLS)
-        normalize<1, CENTERED, BLOCK_MOST><<<blocks, threads, 0, stream>>>(j, t);
-    else if (j.cols <= 8 * WARP_COLS)
-        normalize<8, CENTERED, 256><<<warp_blocks, SMALL_THREADS, 0, stream>>>(j, warps);
-    else if (j.cols <= BLOCK_MOST * HIL_WIDE)
-        normalize<1, CENTERED, BLOCK_MOST><<<blocks, threads, 0, stream>>>(j, t);
+    if (hil_norm_bf16_forward(j, CENTERED, stream)) return;
+    if (j.cols <= HIL_NORM_WARP)
+        normalize<1, CENTERED, HIL_NORM_MOST><<<blocks, threads, 0, stream>>>(j, t);
+    else if (j.cols <= 8 * HIL_NORM_WARP)
+        normalize<8, CENTERED, 256><<<warp_blocks, HIL_NORM_THREADS, 0, stream>>>(j, warps);
+    else if (j.cols <= HIL_NORM_MOST * HIL_WIDE)
+        normalize<1, CENTERED, HIL_NORM_MOST><<<blocks, threads, 0, stream>>>(j, t);
     else
-        normalize<RUNS, CENTERED, BLOCK_MOST><<<blocks, threads, 0, stream>>>(j, t);
+        normalize<RUNS, CENTERED, HIL_NORM_MOST><<<blocks, threads, 0, stream>>>(j, t);
 }
 
-template <bool CENTERED> static void launch_backward(const norm_job &j, cudaStream_t stream)
+template <bool CENTERED> static void launch_backward(const hil_norm_job &j, cudaStream_t stream)
 {
-    if (is_plain(j)) {
-        launch_bf16<CENTERED>(j, stream);
-        return;
-    }
-    team t = team_of(j.cols);
+    if (hil_norm_bf16_backward(j, CENTERED, stream)) return;
+    hil_norm_team t = hil_norm_team_of(j.cols);
     int threads = t.threads * t.rows;
     unsigned blocks = hil_blocks(j.rows, j.block_rows);
     size_t shared = t.rows > 1 ? (size_t)(t.rows * j.cols) * sizeof(float) : 0;
@@ -528,7 +297,7 @@ template <bool CENTERED> static void launch_backward(const norm_job &j, cudaStre
 }
 
 template <bool CENTERED>
-static hil_status launch(const hil_op_call *call, const norm_job &j, bool back)
+static hil_status launch(const hil_op_call *call, const hil_norm_job &j, bool back)
 {
     if (back)
         launch_backward<CENTERED>(j, hil_cuda_of(call->device)->stream);
@@ -538,7 +307,7 @@ static hil_status launch(const hil_op_call *call, const norm_job &j, bool back)
 }
 
 /* RMSNorm's one vector is read in place where nothing is added to it. */
-static hil_status run(const hil_op_call *call, norm_job *j, bool back)
+static hil_status run(const hil_op_call *call, hil_norm_job *j, bool back)
 {
     bool empty = j->rows * j->cols == 0;
     if (copies(call)) {
@@ -556,14 +325,14 @@ static hil_status run(const hil_op_call *call, norm_job *j, bool back)
 
 static hil_status forward(hil_op_call *call)
 {
-    norm_job j = describe(call);
+    hil_norm_job j = describe(call);
     j.y = hil_view_of(&call->out[0]);
     return run(call, &j, false);
 }
 
 static hil_status backward(hil_op_call *call)
 {
-    norm_job j = describe(call);
+    hil_norm_job j = describe(call);
     j.dy = hil_view_of(&call->dout[0]);
     j.dx = hil_view_of(&call->din[0]);
     j.add = call->din_add[0];

@@ -37,6 +37,7 @@ static const hil_op_kernel *const kernels[] = {
     &hil_cuda_gated,
     &hil_cuda_join,
     &hil_cuda_orthogonal,
+    &hil_cuda_head_norm,
 };
 
 /* Finds the operation by name, because this module has its own copies of hil_op_*. Also makes the

@@ -16,6 +16,17 @@ cat >"$work/gpt2.json" <<END
  "n_embd": 128, "n_layer": 3, "n_head": 2, "resid_pdrop": 0.1, "attn_pdrop": 0.0,
  "embd_pdrop": 0.1, "bos_token_id": 0, "eos_token_id": 0}
 END
+# norms_config TYPE CLASS MORE: a model whose norms of q and k have weights for each head.
+norms_config()
+{
+    cat <<END
+{"model_type": "$1", "architectures": ["$2"], "vocab_size": 300, "hidden_size": 128, "intermediate_size": 344,
+ "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128,
+ "layer_norm_eps": 1e-5, "bos_token_id": 0, "eos_token_id": 0, $3}
+END
+}
+norms_config cohere CohereForCausalLM '"use_qk_norm": true' >"$work/cohere.json" # in one matrix
+norms_config stablelm StableLmForCausalLM '"qk_layernorm": true' >"$work/stablelm.json" # in vectors
 # mixture_config TYPE CLASS MORE: a model whose experts do not all get tokens.
 mixture_config()
 {

@@ -116,6 +116,29 @@ static void check_norms(int64_t rows, int64_t cols)
     gpu_check_dtypes(c);
 }
 
+/* The weights of all heads in a matrix with any tiles, or in a vector. */
+static void check_head_norm(int64_t length, int64_t heads, int64_t dim)
+{
+    hil_norm_attr attr = {.eps = 1e-5};
+    gpu_case c = {.name = "norm of heads",
+                  .op = &hil_op_head_norm,
+                  .attr = &attr,
+                  .ins = 1,
+                  .outs = 1,
+                  .params = 1,
+                  .in = {{4, {2, length, heads, dim}}},
+                  .rows = {heads},
+                  .cols = {dim}};
+    for (c.tile_rows[0] = 0; c.tile_rows[0] < 4; ++c.tile_rows[0]) gpu_check_dtypes(c);
+    c.name = "norm of heads, one vector", c.tile_rows[0] = 0;
+    c.rows[0] = 1, c.cols[0] = heads * dim;
+    gpu_check_dtypes(c);
+    c.name = "norm of heads, frozen", c.frozen[0] = true;
+    gpu_check_dtypes(c);
+    c.name = "norm of heads, no din", c.frozen[0] = false, c.no_din = 1;
+    gpu_check_dtypes(c);
+}
+
 static void check_magnitude(hil_shape shape)
 {
     int64_t cols = hil_shape_cols(&shape);
@@ -239,6 +262,12 @@ int main(void)
     check_norms(700, 1000);
     check_norms(20, 5120);
     check_norms(5, 12288);
+    check_head_norm(19, 6, 64);
+    check_head_norm(300, 8, 128);
+    check_head_norm(5, 3, 10);
+    check_head_norm(7, 2, 300);
+    check_head_norm(700, 3, 300);
+    check_head_norm(3, 1, 512);
     check_join(6, 64, 32);
     check_join(16, 128, 64);
     check_join(3, 7, 5);

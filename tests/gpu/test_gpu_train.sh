@@ -16,6 +16,8 @@ for model in llama gpt2; do
     check_pairs "$model" fp32 0.001
     check_pairs "$model" bf16 0.01
 done
+check_model cohere fp32 0.001
+check_model stablelm bf16 0.01
 check_adapter wide bf16 0.01 gate_proj,up_proj,down_proj
 check_adapter llama fp32 0.001 gate_proj,up_proj,down_proj
 check_adapter wide bf16 0.01 q_proj,down_proj

@@ -1,11 +1,13 @@
-/* norm.cu - LayerNorm and RMSNorm: a row stays in registers between its sums and its use.
+/* norm.cu - LayerNorm, RMSNorm and norms of heads: a row stays in registers between its sums and
+   its use.
 
    [Note: rows of a norm] A row is processed by as many threads as it has runs of HIL_WIDE numbers:
    up to 32 threads of a warp (rows of heads), otherwise all threads of a block. In rows beyond 8192
    numbers a thread has up to RUNS runs. In forward one warp processes a row of up to 4096 bf16
    numbers: many loads in flight and no barriers. Backward has no registers left for that, because
-   it keeps the weight's gradients there; it prefetches the next rows instead. The order of sums
-   depends on the row's length and dtype only. */
+   it keeps the weight's gradients there; it prefetches the next rows instead, and where heads have
+   weights of their own a block has rows of one head. The order of sums depends on the row's length,
+   dtype and heads only. */
 #include "ops/norm/norm_cuda.h"
 
 #include <string.h>
@@ -64,13 +66,14 @@ static __global__ void __launch_bounds__(MOST)
     squares = hil_norm_row_sum(squares, t.threads, shared[1]);
     if (!mine) return;
     float scale = 1.0f / sqrtf(squares / (float)j.cols + j.eps);
+    int64_t own = j.heads > 1 ? row % j.heads * j.cols : 0;
 #pragma unroll
     for (int k = 0; k < KEPT; ++k) {
         int64_t col = ((int64_t)k * t.threads + lane) * HIL_WIDE;
         int n = hil_wide_count(j.cols - col);
         if (n == 0) continue;
         float w[HIL_WIDE], b[HIL_WIDE] = {};
-        hil_wide_read(hil_wide_load(j.weight, col, n), j.weight.dtype, w);
+        hil_wide_read(hil_wide_load(j.weight, own + col, n), j.weight.dtype, w);
         if (CENTERED) hil_wide_read(hil_wide_load(j.bias, col, n), j.bias.dtype, b);
 #pragma unroll
         for (int i = 0; i < HIL_WIDE; ++i) x[k][i] = x[k][i] * scale * w[i] + b[i];
@@ -123,29 +126,30 @@ static __device__ inline gradient_row<KEPT> load_row(const hil_norm_job &j, int6
 }
 
 /* dx = scale * (g - mean of g - xhat * mean of (g xhat)) with g = dy * weight; the first mean only
-   where the norm is centered. */
+   where the norm is centered. A block has block_rows rows of head blockIdx.y, `heads` apart. */
 template <int KEPT, bool CENTERED>
 static __global__ void __launch_bounds__(HIL_NORM_MOST)
     differentiate(const hil_norm_job j, const hil_norm_team t)
 {
     __shared__ float shared[2][2][32];
     int lane = (int)threadIdx.x % t.threads;
-    int64_t first = (int64_t)blockIdx.x * j.block_rows, end = first + j.block_rows;
+    int64_t head = blockIdx.y, step = t.rows * j.heads;
+    int64_t first = blockIdx.x * j.block_rows * j.heads, end = first + j.block_rows * j.heads;
     if (end > j.rows) end = j.rows;
     float w[KEPT][HIL_WIDE], dw[KEPT][HIL_WIDE] = {}, db[KEPT][HIL_WIDE] = {};
 #pragma unroll
     for (int k = 0; k < KEPT; ++k) {
         int64_t col = ((int64_t)k * t.threads + lane) * HIL_WIDE;
-        hil_wide_read(hil_wide_load(j.weight, col, hil_wide_count(j.cols - col)), j.weight.dtype,
-                      w[k]);
+        hil_wide raw = hil_wide_load(j.weight, head * j.cols + col, hil_wide_count(j.cols - col));
+        hil_wide_read(raw, j.weight.dtype, w[k]);
     }
     /* All teams of a warp take the same number of turns; each prefetches the next row. */
-    int64_t row = first + threadIdx.x / t.threads;
+    int64_t row = first + threadIdx.x / t.threads * j.heads + head;
     gradient_row<KEPT> now = load_row<KEPT, CENTERED>(j, row < end ? row : end - 1, lane, t);
-    int turns = (int)((end - first + t.rows - 1) / t.rows);
-    for (int turn = 0; turn < turns; ++turn, row += t.rows) {
+    int turns = (int)((end - first + step - 1) / step);
+    for (int turn = 0; turn < turns; ++turn, row += step) {
         bool mine = row < end;
-        int64_t following = row + t.rows < end ? row + t.rows : end - 1;
+        int64_t following = row + step < end ? row + step : end - 1;
         gradient_row<KEPT> next = load_row<KEPT, CENTERED>(j, following, lane, t);
         float x[KEPT][HIL_WIDE], dy[KEPT][HIL_WIDE], plain = 0, along = 0, scale = now.scale;
 #pragma unroll
@@ -182,26 +186,46 @@ static __global__ void __launch_bounds__(HIL_NORM_MOST)
 #pragma unroll
     for (int k = 0; k < KEPT; ++k) {
         int col = (k * t.threads + lane) * HIL_WIDE, n = hil_wide_count(j.cols - col);
-        if (j.dweight) add_teams(j.dweight + blockIdx.x * j.cols, dw[k], j.cols, col, n, t);
-        if (CENTERED && j.dbias) add_teams(j.dbias + blockIdx.x * j.cols, db[k], j.cols, col, n, t);
+        int64_t at = (blockIdx.x * j.heads + head) * j.cols;
+        if (j.dweight) add_teams(j.dweight + at, dw[k], j.cols, col, n, t);
+        if (CENTERED && j.dbias) add_teams(j.dbias + at, db[k], j.cols, col, n, t);
     }
 }
 
-static int64_t block_rows(int64_t rows, int64_t cols)
+/* How backward cuts the rows of a head into blocks. */
+typedef struct cut {
+    int64_t block_rows, blocks;
+} cut;
+
+static cut cut_rows(int64_t rows, int64_t cols, int64_t heads)
 {
     hil_norm_team t = hil_norm_team_of(cols);
     int64_t blocks = t.rows > 1 ? SHORT_BLOCKS : MULTIPROCESSORS * (HIL_NORM_MOST / t.threads);
-    int64_t each = (rows + blocks - 1) / blocks;
-    return (each + t.rows - 1) / t.rows * t.rows;
+    blocks = heads < blocks ? blocks / heads : 1;
+    rows /= heads;
+    int64_t each = ((rows + blocks - 1) / blocks + t.rows - 1) / t.rows * t.rows;
+    return {each, each ? (rows + each - 1) / each : 0};
 }
 
 static bool is_centered(const hil_op_call *call)
 {
-    return strcmp(call->op->name, hil_op_layernorm.name) == 0;
+    return strcmp(call->op->name, hil_op_rmsnorm.name) != 0;
 }
 
-/* Whether the vectors are copied: LayerNorm's, because only one can be acquired at a time, and
-   those to which a number is added. */
+static bool is_by_head(const hil_op_call *call)
+{
+    return strcmp(call->op->name, hil_op_head_norm.name) == 0;
+}
+
+/* At least one, so that rows can be divided by it. */
+static int64_t count_heads(const hil_op_call *call)
+{
+    int64_t heads = is_by_head(call) ? call->in[0].shape.dim[2] : 1;
+    return heads ? heads : 1;
+}
+
+/* Whether the vectors are copied: LayerNorm's and those of heads, because only one can be acquired
+   at a time, and those to which a number is added. */
 static bool copies(const hil_op_call *call)
 {
     return is_centered(call) || ((const hil_norm_attr *)call->attr)->offset != 0;
@@ -215,11 +239,11 @@ static hil_status infer(hil_op_call *call)
     if (cols > HIL_NORM_MOST * RUNS * HIL_WIDE)
         return hil_fail(HIL_ERR_USAGE, "%s: rows of %lld numbers, a GPU takes at most %d",
                         call->op->name, (long long)cols, HIL_NORM_MOST * RUNS * HIL_WIDE);
-    if (copies(call)) hil_scratch_add(&call->forward_scratch, 2 * cols, sizeof(float));
+    int64_t heads = count_heads(call), blocks = cut_rows(rows, cols, heads).blocks;
+    if (copies(call)) hil_scratch_add(&call->forward_scratch, (heads + 1) * cols, sizeof(float));
     call->backward_scratch = call->forward_scratch;
-    int64_t each = block_rows(rows, cols), blocks = each ? (rows + each - 1) / each : 0;
     for (int i = 0; i < call->params; ++i)
-        hil_scratch_add(&call->backward_scratch, blocks * cols, sizeof(float));
+        hil_scratch_add(&call->backward_scratch, blocks * heads * cols, sizeof(float));
     return HIL_OK;
 }
 
@@ -227,6 +251,7 @@ static hil_norm_job describe(const hil_op_call *call)
 {
     return {.rows = hil_shape_rows(&call->in[0].shape),
             .cols = hil_shape_cols(&call->in[0].shape),
+            .heads = count_heads(call),
             .eps = (float)((const hil_norm_attr *)call->attr)->eps,
             .x = hil_view_of(&call->in[0]),
             .saved = (float *)call->saved[0].data};
@@ -246,25 +271,41 @@ static __global__ void __launch_bounds__(HIL_NORM_THREADS)
     hil_wide_store({to, HIL_F32}, at, n, x);
 }
 
-/* Copies the weight plus the offset, and the bias or, without one, zeros. */
-static hil_status copy_vectors(const hil_op_call *call, hil_norm_job *j)
+static hil_status fill(const hil_op_call *call, float *to, hil_view from, float offset,
+                       int64_t count)
 {
-    float offset = (float)((const hil_norm_attr *)call->attr)->offset;
-    for (int i = 0; i < (is_centered(call) ? 2 : 1); ++i) {
-        const void *data = NULL;
-        float *to = (float *)call->scratch + i * j->cols;
-        bool given = i < call->params;
-        if (given) HIL_TRY(call->source->weight_begin(call->owner, i, 0, &data));
-        if (j->cols)
-            copy_vector<<<hil_blocks(j->cols, HIL_NORM_THREADS * HIL_WIDE), HIL_NORM_THREADS, 0,
-                          hil_cuda_of(call->device)->stream>>>(
-                to, {(void *)(uintptr_t)data, given ? call->param[i].dtype : HIL_F32},
-                i ? 0 : offset, j->cols);
-        if (given) call->source->weight_end(call->owner, i, 0);
-        HIL_TRY(hil_cuda_launched(call->device, "copy a vector"));
-        (i ? j->bias : j->weight) = {to, HIL_F32};
+    if (count == 0) return HIL_OK;
+    copy_vector<<<hil_blocks(count, HIL_NORM_THREADS * HIL_WIDE), HIL_NORM_THREADS, 0,
+                  hil_cuda_of(call->device)->stream>>>(to, from, offset, count);
+    return hil_cuda_launched(call->device, "copy a vector");
+}
+
+/* Copies all tiles of a parameter plus the offset, one below the other. */
+static hil_status copy_param(const hil_op_call *call, int param, float *to, float offset)
+{
+    const hil_op_param *p = &call->param[param];
+    for (int64_t tile = 0; tile < hil_op_tiles(p); ++tile) {
+        hil_op_rows r = hil_op_tile(p, tile);
+        const void *data;
+        HIL_TRY(call->source->weight_begin(call->owner, param, tile, &data));
+        hil_status status = fill(call, to + r.first * p->cols, {(void *)(uintptr_t)data, p->dtype},
+                                 offset, r.count * p->cols);
+        call->source->weight_end(call->owner, param, tile);
+        HIL_TRY(status);
     }
     return HIL_OK;
+}
+
+/* Copies the weights plus the offset, and the bias or, without one, zeros. */
+static hil_status copy_vectors(const hil_op_call *call, hil_norm_job *j)
+{
+    float *weight = (float *)call->scratch, *bias = weight + j->heads * j->cols;
+    HIL_TRY(copy_param(call, 0, weight, (float)((const hil_norm_attr *)call->attr)->offset));
+    j->weight = {weight, HIL_F32};
+    if (!is_centered(call)) return HIL_OK;
+    j->bias = {bias, HIL_F32};
+    return call->params > 1 ? copy_param(call, 1, bias, 0)
+                            : fill(call, bias, {NULL, HIL_F32}, 0, j->cols);
 }
 
 template <bool CENTERED> static void launch_forward(const hil_norm_job &j, cudaStream_t stream)
@@ -288,7 +329,7 @@ template <bool CENTERED> static void launch_backward(const hil_norm_job &j, cuda
     if (hil_norm_bf16_backward(j, CENTERED, stream)) return;
     hil_norm_team t = hil_norm_team_of(j.cols);
     int threads = t.threads * t.rows;
-    unsigned blocks = hil_blocks(j.rows, j.block_rows);
+    dim3 blocks(hil_blocks(j.rows / j.heads, j.block_rows), (unsigned)j.heads);
     size_t shared = t.rows > 1 ? (size_t)(t.rows * j.cols) * sizeof(float) : 0;
     if ((int64_t)threads * HIL_WIDE < j.cols)
         differentiate<RUNS, CENTERED><<<blocks, threads, shared, stream>>>(j, t);
@@ -330,31 +371,42 @@ static hil_status forward(hil_op_call *call)
     return run(call, &j, false);
 }
 
+/* Adds the blocks' sums up where the weights' copy was, and gives them tile by tile. */
+static hil_status give_heads(const hil_op_call *call, hil_gather g)
+{
+    if (!g.partial) return HIL_OK;
+    g.sum = (float *)call->scratch;
+    HIL_TRY(hil_op_cuda_gather(call->device, g));
+    return hil_op_cuda_give_matrix(call, 0, g.sum);
+}
+
 static hil_status backward(hil_op_call *call)
 {
     hil_norm_job j = describe(call);
     j.dy = hil_view_of(&call->dout[0]);
     j.dx = hil_view_of(&call->din[0]);
     j.add = call->din_add[0];
-    j.block_rows = block_rows(j.rows, j.cols);
-    int64_t blocks = j.block_rows ? (j.rows + j.block_rows - 1) / j.block_rows : 0;
+    cut rows = cut_rows(j.rows, j.cols, j.heads);
+    j.block_rows = rows.block_rows;
+    int64_t width = j.heads * j.cols;
     size_t at = 0;
-    if (copies(call)) hil_scratch_add(&at, 2 * j.cols, sizeof(float));
+    if (copies(call)) hil_scratch_add(&at, width + j.cols, sizeof(float));
     float *partial[2] = {};
     for (int i = 0; i < call->params; ++i) {
-        size_t place = hil_scratch_add(&at, blocks * j.cols, sizeof(float));
+        size_t place = hil_scratch_add(&at, rows.blocks * width, sizeof(float));
         if (call->param[i].trainable) partial[i] = (float *)hil_scratch_at(call, place);
     }
     j.dweight = partial[0];
     j.dbias = partial[1];
     HIL_TRY(run(call, &j, true));
+    if (is_by_head(call)) return give_heads(call, {NULL, partial[0], rows.blocks, width, false});
     for (int i = 0; i < call->params; ++i) {
         if (!partial[i]) continue;
         float *sum;
         bool add;
         HIL_TRY(call->source->gradient_begin(call->owner, i, 0, &sum, &add));
         hil_status status =
-            hil_op_cuda_gather(call->device, {sum, partial[i], blocks, j.cols, add});
+            hil_op_cuda_gather(call->device, {sum, partial[i], rows.blocks, j.cols, add});
         call->source->gradient_end(call->owner, i, 0);
         HIL_TRY(status);
     }
@@ -365,3 +417,5 @@ const hil_op_kernel hil_cuda_layernorm = {
     .op = &hil_op_layernorm, .infer = infer, .forward = forward, .backward = backward};
 const hil_op_kernel hil_cuda_rmsnorm = {
     .op = &hil_op_rmsnorm, .infer = infer, .forward = forward, .backward = backward};
+const hil_op_kernel hil_cuda_head_norm = {
+    .op = &hil_op_head_norm, .infer = infer, .forward = forward, .backward = backward};

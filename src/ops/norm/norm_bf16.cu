@@ -164,7 +164,7 @@ static bool is_plain(const hil_norm_job &j)
 {
     return is_bf16(j.x) && is_bf16(j.y) && is_bf16(j.dy) && is_bf16(j.dx) && is_vector(j.weight) &&
            is_vector(j.bias) && j.cols % HIL_WIDE == 0 && j.cols > HIL_NORM_WARP &&
-           j.cols <= HIL_NORM_MOST * HIL_WIDE;
+           j.cols <= HIL_NORM_MOST * HIL_WIDE && j.heads == 1;
 }
 
 template <bool CENTERED> static bool launch_forward(const hil_norm_job &j, cudaStream_t stream)

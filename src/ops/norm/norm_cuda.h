@@ -10,14 +10,15 @@
 
 typedef struct hil_norm_job {
     int64_t rows, cols;
+    int64_t heads; /* rows of weights: row r has those of head r % heads */
     float eps;
     hil_view x, y; /* y: the output */
     hil_view weight, bias;
     float *saved; /* (rows, mean and 1/deviation) or (rows, 1/deviation) */
     hil_view dy, dx;
     bool add;
-    int64_t block_rows;     /* of a block in backward */
-    float *dweight, *dbias; /* (blocks, cols); NULL where not wanted */
+    int64_t block_rows;     /* of one head and of a block in backward */
+    float *dweight, *dbias; /* (blocks, heads, cols); NULL where not wanted */
 } hil_norm_job;
 
 /* The threads of a row, and the rows that a block has at once. */
@@ -51,7 +52,8 @@ static __device__ inline float hil_norm_row_sum(float x, int threads, float shar
     return sum;
 }
 
-/* Launch kernels for long rows of bf16; false: these rows need the general one. */
+/* Launch kernels for long rows of bf16 with the same weights; false: these rows need the general
+   one. */
 bool hil_norm_bf16_forward(const hil_norm_job &j, bool centered, cudaStream_t stream);
 bool hil_norm_bf16_backward(const hil_norm_job &j, bool centered, cudaStream_t stream);
 

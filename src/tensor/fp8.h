@@ -85,9 +85,10 @@ static inline HIL_BOTH unsigned hil_fp8_round(float x, int shift, hil_fp8 kind)
     float scaled = x * hil_fp8_power(shift);
     return kind == HIL_FP8_E4M3 ? hil_quant_e4m3_round(scaled) : hil_fp8_e5m2_round(scaled);
 }
-/* The number of a code, in bf16. */
+/* The number of a code, in bf16; of NaN the same bits on every device. */
 static inline HIL_BOTH uint16_t hil_fp8_expand(unsigned code, int shift, hil_fp8 kind)
 {
+    if ((code & 0x7fu) == 0x7fu) return 0x7fc0u;
     return hil_bf16_round(hil_fp8_load(code, kind) * hil_fp8_power(-shift));
 }
 /* hil_fp8_expand of hil_fp8_round without branches, so that loops are vectorised: for a finite

@@ -58,7 +58,7 @@ static void check_rounding(const format *f, int shift)
     }
     for (unsigned bits = 0x7f80; bits < 0x8000; ++bits) {
         CHECK_INT(hil_fp8_round(hil_bf16_load((uint16_t)bits), shift, f->kind), 0x7f);
-        CHECK(isnan(hil_bf16_load(hil_fp8_expand(0x7f, shift, f->kind))));
+        CHECK_INT(hil_fp8_expand(0x7f, shift, f->kind), 0x7fc0);
     }
 }
 

@@ -190,6 +190,9 @@ static void check_rope(int64_t length, int64_t heads, int64_t dim)
     attr.interleaved = false;
     c.name = "rope of the end";
     gpu_check_dtypes(c);
+    attr.first = dim;
+    c.name = "rope of nothing";
+    gpu_check_dtypes(c);
 }
 
 static void check_dropout(hil_shape shape)

@@ -145,19 +145,19 @@ static hil_status run(const hil_op_call *call, const hil_tensor *from, const hil
                   .sign = sign,
                   .factor = attr->factor > 0 ? (float)attr->factor : 1,
                   .add = sign < 0 && call->din_add[0]};
-    if (r.rows * r.heads * r.half == 0) return HIL_OK;
-    r.runs = (r.half + HIL_WIDE - 1) / HIL_WIDE;
-    bool small = r.rows * r.heads * r.runs < SMALL_PARTS;
-    r.group = (small ? 2 : ITEMS) * THREADS / (r.heads * r.runs);
-    if (r.group < 1) r.group = 1;
+    if (r.rows * r.heads * r.dim == 0) return HIL_OK;
     for (int i = 0; i < r.half; ++i) r.frequency[i] = attr->frequency[i];
     cudaStream_t stream = hil_cuda_of(call->device)->stream;
     if (attr->interleaved || 2 * r.half < r.dim) {
         unsigned blocks = hil_blocks(r.rows * r.heads * (r.dim / 2), THREADS);
         rotate_each<<<blocks, THREADS, 0, stream>>>(r, attr->interleaved);
         HIL_TRY(hil_cuda_launched(call->device, "rope"));
-        if (attr->interleaved) return HIL_OK;
+        if (attr->interleaved || r.half == 0) return HIL_OK;
     }
+    r.runs = (r.half + HIL_WIDE - 1) / HIL_WIDE;
+    bool small = r.rows * r.heads * r.runs < SMALL_PARTS;
+    r.group = (small ? 2 : ITEMS) * THREADS / (r.heads * r.runs);
+    if (r.group < 1) r.group = 1;
     size_t shared = (size_t)(r.group * 2 * r.half) * sizeof(float);
     void (*kernel)(rotation) =
         from->dtype == HIL_BF16 && to->dtype == HIL_BF16 ? rotate<true> : rotate<false>;

@@ -35,13 +35,17 @@ static size_t take(pinning *p, char **piece)
 }
 
 /* Faults in the pages before they are locked, as huge pages if the system has them. Others may
-   write them meanwhile, so adding nothing is atomic. */
+   write them meanwhile, so a zero is exchanged for a zero; a page with another byte is there. */
 static void touch(char *piece, size_t bytes)
 {
     madvise(piece, bytes, MADV_HUGEPAGE);
     if (madvise(piece, bytes, MADV_POPULATE_WRITE) == 0) return;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    for (size_t at = 0; at < bytes; at += page) __atomic_fetch_add(piece + at, 0, __ATOMIC_RELAXED);
+    for (size_t at = 0; at < bytes; at += page) {
+        char zero = 0;
+        __atomic_compare_exchange_n(piece + at, &zero, 0, false, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED);
+    }
 }
 
 static void *pin_pieces(void *context)

@@ -119,6 +119,22 @@ static void check_route(const hil_route_attr *attr, int params)
     }
 }
 
+/* What is no number is chosen last, and of the best groups before any expert of others. */
+static void check_nan(void)
+{
+    const hil_route_attr all = {.chosen = CHOSEN, .sigmoid = true};
+    const hil_route_attr best = {
+        .chosen = CHOSEN, .sigmoid = true, .groups = 3, .groups_chosen = 1};
+    routed r;
+    memset(&r, 0xff, sizeof r);
+    for (int i = 0; i < ROWS * EXPERTS; ++i)
+        r.logits[i] = i % EXPERTS == 0 ? NAN : (float)-(i % EXPERTS);
+    run_route(&r, &all, 0, false);
+    for (int i = 0; i < PLACES; ++i) CHECK_INT(r.chosen[i], 1 + i % CHOSEN);
+    run_route(&r, &best, 0, false);
+    for (int i = 0; i < PLACES; ++i) CHECK_INT(r.chosen[i], (1 + i) % CHOSEN);
+}
+
 int main(void)
 {
     const hil_route_attr cases[] = {
@@ -138,6 +154,7 @@ int main(void)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i)
         for (int params = 0; params < 2; ++params) check_route(&cases[i], params);
+    check_nan();
     hil_route_attr wrong = {.chosen = CHOSEN, .groups = 5, .groups_chosen = 2};
     op_case c = {
         .op = &hil_op_route, .attr = &wrong, .ins = 1, .in_shape = {{3, {1, ROWS, EXPERTS}}}};

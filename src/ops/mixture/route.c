@@ -3,6 +3,7 @@
 #include "ops/ops.h"
 #include "ops/rows/rows.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -92,8 +93,9 @@ static int32_t next_best(const float *p, int64_t experts, const int32_t *chosen,
     for (int32_t e = 0; e < (int32_t)experts; ++e) {
         bool taken = false;
         for (int64_t j = 0; j < count; ++j) taken = taken || chosen[j] == e;
+        if (taken) continue;
         /* A number that is none (NaN) is taken last, so that K different experts are chosen. */
-        if (!taken && (best < 0 || p[e] > p[best])) best = e;
+        if (best < 0 || p[e] > p[best] || (isnan(p[best]) && !isnan(p[e]))) best = e;
     }
     return best;
 }
@@ -105,7 +107,7 @@ static float group_score(const float *x, int64_t size, bool pairs)
     return pairs ? x[first] + x[next_best(x, size, &first, 1)] : x[first];
 }
 
-/* Makes the experts of all but the best groups worse than any other. */
+/* Makes the experts of all but the best groups worse than any other, also than NaN. */
 static void leave_groups(const hil_route_attr *attr, float *x, int64_t experts)
 {
     float score[HIL_ROUTE_GROUPS];
@@ -118,8 +120,12 @@ static void leave_groups(const hil_route_attr *attr, float *x, int64_t experts)
         best[j] = next_best(score, attr->groups, best, j);
         kept[best[j]] = true;
     }
-    for (int64_t e = 0; e < experts; ++e)
-        if (!kept[e / size]) x[e] = -INFINITY;
+    for (int64_t e = 0; e < experts; ++e) {
+        if (!kept[e / size])
+            x[e] = -INFINITY;
+        else if (isnan(x[e]))
+            x[e] = -FLT_MAX;
+    }
 }
 
 /* The numbers by which experts are chosen: the probabilities p, or what is made of them in `room`.

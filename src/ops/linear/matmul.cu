@@ -181,6 +181,19 @@ static cublasStatus_t choose(const hil_device *device, plan *p)
     return bad;
 }
 
+static cublasStatus_t set_pointer(const plan *p, cublasLtMatmulDescAttributes_t name,
+                                  const void *value)
+{
+    if (!value) return CUBLAS_STATUS_SUCCESS;
+    return cublasLtMatmulDescSetAttribute(p->operation, name, &value, sizeof value);
+}
+
+static cublasStatus_t set_scales(const plan *p, const hil_cuda_matmul *m)
+{
+    cublasStatus_t bad = set_pointer(p, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, m->b_scale);
+    return bad ? bad : set_pointer(p, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, m->a_scale);
+}
+
 static hil_status find_plan(hil_device *device, const hil_cuda_matmul *m, plan **out)
 {
     plans *all = (plans *)hil_cuda_of(device)->matmul.data;
@@ -199,6 +212,7 @@ static hil_status find_plan(hil_device *device, const hil_cuda_matmul *m, plan *
     memset(p, 0, sizeof *p);
     p->key = k;
     cublasStatus_t bad = describe(p);
+    if (!bad) bad = set_scales(p, m); /* algorithms are chosen for products with scales */
     if (!bad) bad = choose(device, p);
     if (bad) {
         drop_plan(p);
@@ -222,23 +236,14 @@ static hil_status run_empty(hil_device *device, const hil_cuda_matmul *m)
     return hil_cuda_check(device, bad, "write a matrix");
 }
 
-/* What changes from one run of a plan to the next. */
-static hil_status set_pointer(hil_device *device, const plan *p,
-                              cublasLtMatmulDescAttributes_t name, const void *value)
-{
-    if (!value) return HIL_OK;
-    cublasStatus_t bad = cublasLtMatmulDescSetAttribute(p->operation, name, &value, sizeof value);
-    return hil_cublas_check(device, bad, "prepare a matrix product");
-}
-
 hil_status hil_cuda_matmul_run(hil_device *device, const hil_cuda_matmul *m)
 {
     if (m->m == 0 || m->n == 0 || m->k == 0) return run_empty(device, m);
     plan *p = NULL;
     HIL_TRY(find_plan(device, m, &p));
-    HIL_TRY(set_pointer(device, p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, m->bias));
-    HIL_TRY(set_pointer(device, p, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, m->b_scale));
-    HIL_TRY(set_pointer(device, p, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, m->a_scale));
+    cublasStatus_t bad = set_pointer(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, m->bias);
+    if (!bad) bad = set_scales(p, m);
+    HIL_TRY(hil_cublas_check(device, bad, "prepare a matrix product"));
     float one = 1, beta = p->key.add ? 1 : 0;
     return hil_cublas_check(device,
                             cublasLtMatmul(hil_cuda_of(device)->blas, p->operation, &one, m->b.data,

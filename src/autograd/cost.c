@@ -3,9 +3,6 @@
 
 #include <math.h>
 
-/* Operations of a product in fp32 that take as long as packing a number: fitted to products of 64
-   to 512 rows on one core with AVX-512. */
-#define PACK_OPERATIONS 20
 /* A core's part of an operation that its caches hold, and one that comes from memory. */
 #define CACHED_BYTES 0.5e6
 #define UNCACHED_BYTES 4e6
@@ -19,10 +16,26 @@ static double move_seconds(double bytes, const hil_speeds *speeds)
     return bytes * (part / speeds->memory + (1 - part) / speeds->cached);
 }
 
+#define TILES 2 /* of weights: part of hil_speeds.op_call */
+
 double hil_cost_rest(const hil_work *work, const hil_speeds *speeds)
 {
-    return work->packed * PACK_OPERATIONS / speeds->gemm[HIL_F32] +
-           move_seconds(work->bytes + work->extra, speeds) + work->runs * speeds->pool_run;
+    return work->vector / speeds->gemm[HIL_F32] + move_seconds(work->bytes, speeds) +
+           work->runs * speeds->pool_run + fmax(0, work->tiles - TILES) * speeds->op_call;
+}
+
+double hil_cost_expand(const hil_quant_tile *tile, size_t bytes, const hil_speeds *speeds)
+{
+    /* For each number on the CPU, in operations of a product in fp32: measured. */
+    static const double operations[] = {[HIL_QUANT_NF4] = 120,
+                                        [HIL_QUANT_NF4_PLAIN] = 120,
+                                        [HIL_QUANT_INT8] = 55,
+                                        [HIL_QUANT_FP8] = 190,
+                                        [HIL_QUANT_BF16] = 20};
+    double seconds = speeds->op_call + (double)(tile->bytes + bytes) / speeds->memory;
+    if (speeds->update_device > 0) return seconds;
+    return seconds +
+           operations[tile->quant] * (double)(tile->rows * tile->cols) / speeds->gemm[HIL_F32];
 }
 
 double hil_cost_seconds(const hil_work *work, const hil_speeds *speeds, hil_dtype compute)

@@ -95,8 +95,8 @@ static hil_status expand(hil_request *r, int param, hil_param *p, int64_t number
     if (kept && kept->writes == hil_param_writes(p)) return HIL_OK;
     if (kept) kept->writes = hil_param_writes(p);
     if (hil_pool_is_dry(c->pool)) {
-        double moved = (double)(tile.bytes + hil_tensor_bytes(&out));
-        if (c->speeds) hil_links_compute(c->links, c->speeds->op_call + moved / c->speeds->memory);
+        if (c->speeds)
+            hil_links_compute(c->links, hil_cost_expand(&tile, hil_tensor_bytes(&out), c->speeds));
         return HIL_OK;
     }
     if (c->device)

@@ -3,22 +3,23 @@
 
 #include "ops/attention/attention_block.h"
 #include "ops/attention/attention_parts.h"
+#include "ops/attention/attention_work.h"
 #include "ops/elements/elements.h"
 #include "ops/linear/orthogonal.h"
 #include "ops/rows/rows.h"
 
-/* Cost of an element besides reading and writing it, in passes over its bytes: measured with
-   bench_ops. */
-#define TANH_PASSES 3
 /* Products with a weight of at most this many rows or columns, as adapters have, reach half of a
    GPU's memory bandwidth: fitted to steps of adapters on an H200. */
 #define THIN 128
-#define ERF_PASSES 6
-#define RANDOM_PASSES 4
-#define SCATTER_PASSES 3
-#define ROUND_BYTES 5    /* to round a number to 8 bits on a GPU: read twice, written once */
-#define ROUND_PASSES 12  /* the same on the CPU, where the slow part is the rounding */
-#define SOFTMAX_PASSES 5 /* over fp32 logits: maximum, exp, sum, scale, round */
+#define ROUND_BYTES 5 /* to round a number to 8 bits on a GPU: read twice, written once */
+
+/* What the CPU computes beside products, in operations of a product in fp32 that take as long:
+   fitted to bench_ops and to products of 32 to 2048 rows on two cores with AVX-512. */
+#define PACK_OPERATIONS 18       /* for each number of A or B */
+#define STORE_OPERATIONS 45      /* for each number of C that is rounded */
+#define ROUND_OPERATIONS 60      /* for each number that is rounded to 8 bits */
+#define SOFTMAX_OPERATIONS 50    /* for each logit */
+#define NORM_ROW_OPERATIONS 1500 /* for each row of a norm */
 
 static double count(const hil_tensor *t)
 {
@@ -57,8 +58,11 @@ static void add_division(hil_work *w, const hil_gemm *g, double times, int threa
     hil_gemm_division d = {.stretch = 1, .packs_a = 1, .packs_b = 1};
     if (threads > 0) hil_gemm_divide(g, threads, &d);
     w->gemm += times * (d.stretch - 1) * flops;
-    w->packed += times * (d.packs_a * a + d.packs_b * b);
+    w->vector += times * PACK_OPERATIONS * (d.packs_a * a + d.packs_b * b);
+    if (g->c_dtype != HIL_F32)
+        w->vector += times * STORE_OPERATIONS * d.stretch * (double)g->m * (double)g->n;
     w->runs += times * d.runs;
+    w->tiles += times;
 }
 
 /* Adds a product that is cut into tiles along the size `cut`, which is one of g's. */
@@ -99,7 +103,7 @@ static void make_fp8(hil_work *w, const hil_op_call *call, double weights, bool 
     w->gemm_fp8 = w->gemm;
     w->gemm = 0;
     w->apart += ROUND_BYTES * numbers;
-    w->extra += ROUND_PASSES * numbers * (double)hil_dtype_size(call->compute);
+    w->vector += ROUND_OPERATIONS * numbers;
     w->runs += backward ? 6 : 4;
 }
 
@@ -192,7 +196,7 @@ static void gated(const hil_op_call *call, bool backward, hil_work *w)
     }
     w->gemm = (backward ? 3 : 1) * 2 * elements * ranks;
     w->bytes = touched(call, backward);
-    w->extra = (TANH_PASSES - 1) * w->bytes;
+    w->vector = (backward ? 140 : 80) * elements;
     w->runs = backward ? 2 * call->params : call->params;
     if (backward) w->apart = 2 * bytes(&call->in[0]);
 }
@@ -218,25 +222,12 @@ static void head(const hil_op_call *call, bool backward, int threads, hil_work *
     }
     hil_gemm logits = product(rows, n, k, dtype, HIL_F32, false);
     add_tiled(w, &logits, &logits.n, p, threads);
-    w->extra += SOFTMAX_PASSES * (double)(rows * n) * sizeof(float);
+    w->vector += SOFTMAX_OPERATIONS * (double)(rows * n);
     if (!call->differentiate) return;
     hil_gemm input = product(rows, k, n, dtype, HIL_F32, true),
              weight = product(n, k, rows, dtype, HIL_F32, true);
     add_tiled(w, &input, &input.k, p, threads);
     if (p->trainable) add_tiled(w, &weight, &weight.m, p, threads);
-}
-
-/* Pairs of a query and a key in its mask, for T queries after `past` positions. */
-static double pairs(double queries, double past, double window)
-{
-    double all = queries * past + queries * (queries + 1) / 2;
-    if (!(window > 0)) return all;
-    /* Query t sees min(past + t + 1, window). */
-    double full = past + queries - window; /* queries that see a whole window */
-    if (full <= 0) return all;
-    if (full > queries) full = queries;
-    double rest = queries - full;
-    return full * window + rest * past + rest * (rest + 1) / 2;
 }
 
 /* Tasks of attention: in forward blocks of queries of each group of heads, in backward groups. */
@@ -254,17 +245,21 @@ static void attention(const hil_op_call *call, bool backward, int threads, hil_w
     bool cached = call->op == &hil_op_attention_cached;
     const hil_cached_attr *cache = call->attr;
     const hil_attention_attr *attr = call->attr;
-    double past = cached ? (double)cache->length : 0;
-    double window = (double)(cached ? cache->window : attr->window);
-    double each = pairs((double)q[1], past, window);
-    /* Two products forward; five backward. */
-    w->attention = (backward ? 10 : 4) * (double)q[0] * (double)q[2] * (double)q[3] * each;
-    w->attention *= hil_pool_stretch(attention_tasks(q, parts.k.shape.dim[2], backward), threads);
+    hil_attention_size size = {.batch = q[0],
+                               .queries = q[1],
+                               .heads = q[2],
+                               .groups = parts.k.shape.dim[2],
+                               .dim = q[3],
+                               .past = cached ? cache->length : 0,
+                               .window = cached ? cache->window : attr->window};
+    w->attention =
+        threads > 0 ? hil_attention_work(&size, backward) : hil_attention_flops(&size, backward);
+    w->attention *= hil_pool_stretch(attention_tasks(q, size.groups, backward), threads);
     w->runs = 1;
     w->bytes = touched(call, backward);
     if (cached)
-        w->bytes += 2 * past * (double)(parts.k.shape.dim[2] * q[3]) *
-                    (double)hil_dtype_size(call->compute);
+        w->bytes +=
+            2 * (double)(size.past * size.groups * q[3]) * (double)hil_dtype_size(call->compute);
 }
 
 /* Each step makes a Gram matrix, squares it, and multiplies x by the result, all in bf16. */
@@ -280,40 +275,64 @@ static void orthogonal(const hil_op_call *call, int threads, hil_work *w)
     w->bytes += touched(call, false);
 }
 
-static double passes(const hil_op_call *call, bool backward)
+/* Operations of an element: forward and backward. */
+typedef struct element_cost {
+    const hil_op *op;
+    double forward, backward;
+} element_cost;
+
+static double element_operations(const hil_op_call *call, bool backward)
 {
-    if (call->op == &hil_op_gelu || call->op == &hil_op_geglu) {
-        const hil_gelu_attr *attr = call->attr;
-        return attr->tanh ? TANH_PASSES : ERF_PASSES;
-    }
-    if (call->op == &hil_op_swiglu || call->op == &hil_op_softcap ||
-        call->op == &hil_op_swiglu_clamped)
-        return TANH_PASSES;
-    if (call->op == &hil_op_custom) return ((const hil_custom_attr *)call->attr)->passes;
-    if (call->op == &hil_op_dropout) return RANDOM_PASSES;
-    if (call->op == &hil_op_embedding && backward) return SCATTER_PASSES;
-    return 1;
+    static const element_cost erf_form = {&hil_op_gelu, 130, 200};
+    static const element_cost table[] = {{&hil_op_rmsnorm, 22, 42},
+                                         {&hil_op_layernorm, 30, 55},
+                                         {&hil_op_head_norm, 30, 55},
+                                         {&hil_op_gelu, 80, 110},
+                                         {&hil_op_geglu, 80, 140},
+                                         {&hil_op_swiglu, 80, 140},
+                                         {&hil_op_swiglu_clamped, 80, 140},
+                                         {&hil_op_softcap, 80, 110},
+                                         {&hil_op_rope, 40, 40},
+                                         {&hil_op_dropout, 110, 110},
+                                         {&hil_op_embedding, 20, 400},
+                                         {&hil_op_dispatch, 25, 25},
+                                         {&hil_op_combine, 110, 140},
+                                         {&hil_op_route, 1400, 750}};
+    const element_cost *cost = NULL;
+    for (size_t i = 0; i < sizeof table / sizeof *table && !cost; ++i)
+        if (call->op == table[i].op) cost = &table[i];
+    if (!cost) return 0;
+    bool gelu = call->op == &hil_op_gelu || call->op == &hil_op_geglu;
+    if (gelu && !((const hil_gelu_attr *)call->attr)->tanh) cost = &erf_form;
+    return backward ? cost->backward : cost->forward;
+}
+
+static bool is_norm(const hil_op *op)
+{
+    return op == &hil_op_layernorm || op == &hil_op_rmsnorm || op == &hil_op_head_norm;
 }
 
 /* Tasks of an operation that passes over its elements. */
 static int64_t row_tasks(const hil_op_call *call)
 {
     const hil_tensor *x = &call->out[0];
-    if (call->op == &hil_op_layernorm || call->op == &hil_op_rmsnorm ||
-        call->op == &hil_op_head_norm)
-        return hil_row_grid(hil_shape_rows(&x->shape)).blocks;
+    if (is_norm(call->op)) return hil_row_grid(hil_shape_rows(&x->shape)).blocks;
     return (hil_shape_count(&x->shape) + HIL_ELEMENTS_TASK - 1) / HIL_ELEMENTS_TASK;
 }
 
 static void rows(const hil_op_call *call, bool backward, int threads, hil_work *w)
 {
+    const hil_tensor *x = call->op == &hil_op_route ? &call->in[0] : &call->out[0];
     int64_t tasks = row_tasks(call);
-    double stretch = hil_pool_stretch(tasks, threads);
+    double elements = count(x), stretch = hil_pool_stretch(tasks, threads);
     w->bytes = touched(call, backward);
-    w->extra = (passes(call, backward) - 1) * w->bytes;
+    w->vector = element_operations(call, backward) * elements;
+    if (is_norm(call->op)) w->vector += NORM_ROW_OPERATIONS * (double)hil_shape_rows(&x->shape);
+    if (call->op == &hil_op_custom) w->bytes *= ((const hil_custom_attr *)call->attr)->passes;
     if (call->op == &hil_op_embedding) /* plus rows of the table, or of their fp32 sums */
         w->bytes += backward ? 8 * count(&call->out[0]) : bytes(&call->out[0]);
-    w->extra += (stretch - 1) * (w->bytes + w->extra);
+    w->bytes *= stretch;
+    w->vector *= stretch;
     w->runs = tasks > 1;
     for (int i = 0; backward && i < call->params; ++i) w->runs += call->param[i].trainable;
 }

@@ -15,8 +15,8 @@ typedef struct hil_work {
     double attention; /* of attention */
     double bytes;     /* of memory read and written, at least */
     double apart;     /* further bytes on a GPU, which overlap with no product */
-    double extra;     /* further bytes of the CPU's kernels: passes, what slow functions cost */
-    double packed;    /* numbers that the CPU's products pack */
+    double vector;    /* of the CPU beside products, in operations of these that take as long */
+    double tiles;     /* of weights, which the CPU's products acquire one by one */
     double runs;      /* of the CPU's pool */
 } hil_work;
 

@@ -19,7 +19,7 @@ static hil_work work_on(hil_op_call *call, bool backward, int threads)
     hil_work w;
     CHECK_OK(call->op->infer(call));
     hil_op_work(call, backward, threads, &w);
-    CHECK(w.gemm >= 0 && w.attention >= 0 && w.bytes > 0 && w.extra >= 0 && w.runs >= 0);
+    CHECK(w.gemm >= 0 && w.attention >= 0 && w.bytes > 0 && w.vector >= 0 && w.runs >= 0);
     return w;
 }
 
@@ -95,7 +95,7 @@ static void check_fp8(void)
         CHECK_NEAR(eight.gemm, 0, 0);
         CHECK_NEAR(eight.gemm_fp8, half.gemm, 0);
         CHECK_NEAR(eight.apart - half.apart, 5 * rounded, 0);
-        CHECK(eight.extra > half.extra);
+        CHECK(eight.vector > half.vector);
     }
     call.param[0].trainable = false;
     CHECK_NEAR(work_of(&call, true).apart, 5 * (512. * 256 + 256. * 1024), 0);
@@ -141,6 +141,33 @@ static void check_attention(void)
     }
 }
 
+static double attention_on(int64_t batch, int64_t seq, int64_t dim, int threads)
+{
+    hil_attention_attr attr = {.scale = 1};
+    hil_op_call call = call_of(&hil_op_attention, &attr, (hil_shape){4, {batch, seq, 8, dim}});
+    call.ins = 4;
+    call.in[1] = call.in[2] = call.in[0];
+    call.in[3] = (hil_tensor){HIL_I32, {2, {batch, seq}}, NULL};
+    return work_on(&call, false, threads).attention + work_on(&call, true, threads).attention;
+}
+
+/* Threads compute blocks: what the probe measures counts as its pairs, shorter sequences and
+   smaller heads as more than theirs, longer and larger ones as less, at most by what was measured.
+ */
+static void check_blocks(void)
+{
+    CHECK_NEAR(attention_on(1, 256, 64, 1), attention_on(1, 256, 64, 0),
+               1e-9 * attention_on(1, 256, 64, 0));
+    double last = 4;
+    for (int64_t seq = 32; seq <= 4096; seq *= 2) {
+        double part = attention_on(1, seq, 64, 1) / attention_on(1, seq, 64, 0);
+        CHECK(part < last && part > 0.5);
+        last = part;
+    }
+    CHECK(attention_on(4, 128, 32, 1) > 1.8 * attention_on(4, 128, 32, 0));
+    CHECK(attention_on(1, 512, 256, 1) < 0.8 * attention_on(1, 512, 256, 0));
+}
+
 static void check_rows(void)
 {
     hil_op_call call = call_of(&hil_op_add, NULL, (hil_shape){2, {64, 128}});
@@ -153,7 +180,7 @@ static void check_rows(void)
     CHECK_NEAR(simple.bytes, 2. * 2 * 64 * 128, 0);
     gelu.attr = &erf_form;
     CHECK_NEAR(work_of(&gelu, false).bytes, simple.bytes, 0);
-    CHECK(work_of(&gelu, false).extra > simple.extra && simple.extra > 0);
+    CHECK(work_of(&gelu, false).vector > simple.vector && simple.vector > 0);
 }
 
 /* Work is stretched where threads idle, and never shrinks; without threads nothing is. */
@@ -191,15 +218,14 @@ static void check_threads(void)
     call.ins = 4;
     call.in[1] = call.in[2] = (hil_tensor){HIL_BF16, {4, {1, 9, 2, 8}}, NULL};
     call.in[3] = (hil_tensor){HIL_I32, {2, {1, 9}}, NULL};
-    CHECK_NEAR(work_on(&call, true, 16).attention, 8 * work_of(&call, true).attention, 0);
-    CHECK_NEAR(work_on(&call, true, 2).attention, work_of(&call, true).attention, 0);
+    CHECK_NEAR(work_on(&call, true, 16).attention, 8 * work_on(&call, true, 2).attention, 0);
 
     /* 8192 elements are one task. */
     call = call_of(&hil_op_add, NULL, (hil_shape){2, {64, 128}});
     call.ins = 2;
     call.in[1] = call.in[0];
     hil_work w = work_on(&call, false, 4), one = work_of(&call, false);
-    CHECK_NEAR(w.bytes + w.extra, 4 * (one.bytes + one.extra), 0);
+    CHECK_NEAR(w.bytes, 4 * one.bytes, 0);
     CHECK(w.runs == 0);
 }
 
@@ -210,6 +236,7 @@ int main(void)
     check_apart();
     check_fp8();
     check_attention();
+    check_blocks();
     check_rows();
     return 0;
 }

@@ -387,6 +387,7 @@ void hil_gemm_divide(const hil_gemm *g, int threads, hil_gemm_division *out)
         packed_b += (double)job.columns * hil_pool_stretch(packs, threads);
     }
     out->stretch = area / ((double)g->m * (double)g->n);
+    if (g->k) out->stretch *= (double)job.padded_k / (double)g->k;
     out->packs_a = packed_a / (double)g->m;
     out->packs_b = packed_b / (double)g->n;
 }

@@ -26,12 +26,14 @@ typedef struct hil_speeds {
     double pool_run;      /* to start all threads of the CPU and to wait for them, in seconds */
     double threads, cpus; /* of the CPU that computes, and what they run on; 0: not known */
     double gemm_fp8;      /* products in 8 bits; 0: they are computed in bf16 */
+    double disk_call;     /* least time of a transfer from or to a drive, in seconds */
 } hil_speeds;
 
 /* Speeds of a drive in bytes per second. */
 typedef struct hil_drive_speed {
     double read, write, mixed; /* mixed: reads and writes at once, summed */
     bool direct;               /* measured with direct I/O, bypassing the page cache */
+    double call;               /* seconds of a small read or write alone */
 } hil_drive_speed;
 
 #ifdef __cplusplus

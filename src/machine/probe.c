@@ -22,7 +22,7 @@
 
 #define SPEED(name) #name, offsetof(hil_speeds, name)
 
-enum { SPEEDS = 22 };
+enum { SPEEDS = 23 };
 static const struct {
     const char *name;
     size_t offset;
@@ -50,6 +50,7 @@ static const struct {
     {SPEED(threads), true},
     {SPEED(cpus), true},
     {SPEED(gemm_fp8), true},
+    {SPEED(disk_call), true},
 };
 
 json_t *hil_speeds_write(const hil_speeds *speeds)
@@ -237,7 +238,8 @@ static bool read_drive(const json_t *entry, hil_drive_speed *out)
     const json_t *mixed = json_object_get(entry, "mixed");
     *out =
         (hil_drive_speed){json_number_value(read), json_number_value(write),
-                          json_number_value(mixed), json_is_true(json_object_get(entry, "direct"))};
+                          json_number_value(mixed), json_is_true(json_object_get(entry, "direct")),
+                          json_number_value(json_object_get(entry, "call"))};
     return out->read > 0 && out->read < 1e30 && out->write > 0 && out->write < 1e30 &&
            out->mixed > 0 && out->mixed < 1e30;
 }
@@ -249,6 +251,7 @@ static json_t *write_drive(const hil_drive_speed *speed)
     json_object_set_new(entry, "write", json_real(speed->write));
     json_object_set_new(entry, "mixed", json_real(speed->mixed));
     json_object_set_new(entry, "direct", json_boolean(speed->direct));
+    json_object_set_new(entry, "call", json_real(speed->call));
     return entry;
 }
 
@@ -267,7 +270,7 @@ static hil_status identify(const char *path, uint64_t *device, hil_text *key)
 static void assume_drive(search *s, size_t i)
 {
     s->machine->drive[i] =
-        (hil_drive_speed){ordinary.disk_read, ordinary.disk_write, ordinary.disk_mixed, true};
+        (hil_drive_speed){ordinary.disk_read, ordinary.disk_write, ordinary.disk_mixed, true, 0};
 }
 
 static hil_status measure_drive(search *s, size_t i, const hil_drive_room *room, const char *key)
@@ -346,7 +349,7 @@ void hil_machine_join_drives(hil_machine *machine, const uint64_t *device, size_
 {
     hil_speeds *speeds = &machine->speeds;
     if (count == 0) return;
-    speeds->disk_read = speeds->disk_write = speeds->disk_mixed = 0;
+    speeds->disk_read = speeds->disk_write = speeds->disk_mixed = speeds->disk_call = 0;
     for (size_t i = 0; i < count; ++i) {
         double sharers = 0;
         for (size_t j = 0; j < count; ++j) sharers += device[j] == device[i];
@@ -357,6 +360,7 @@ void hil_machine_join_drives(hil_machine *machine, const uint64_t *device, size_
         speeds->disk_read += speed->read;
         speeds->disk_write += speed->write;
         speeds->disk_mixed += speed->mixed;
+        speeds->disk_call = fmax(speeds->disk_call, speed->call);
     }
 }
 
@@ -368,7 +372,7 @@ void hil_machine_assume(const hil_probe_options *options, const hil_device *devi
     for (size_t i = 0; i < options->memory.disk_count; ++i) {
         double n = (double)options->memory.disk_count;
         out->drive[i] = (hil_drive_speed){ordinary.disk_read / n, ordinary.disk_write / n,
-                                          ordinary.disk_mixed / n, true};
+                                          ordinary.disk_mixed / n, true, 0};
     }
 }
 

@@ -87,6 +87,24 @@ static hil_status measure(const drive *d, hil_drive_speed *out)
     return HIL_OK;
 }
 
+/* Small reads and writes in turn, one at a time. *seconds: of one. */
+static hil_status time_call(const drive *d, double *seconds)
+{
+    double began = hil_clock_now();
+    int count = 0;
+    do {
+        uint64_t offset = (uint64_t)count * REQUEST_LEAST % (d->bytes - REQUEST_LEAST + 1);
+        hil_io_request *request;
+        offset -= offset % REQUEST_LEAST;
+        HIL_TRY(count & 1 ? hil_io_write_start(d->file, offset, d->memory, REQUEST_LEAST, &request)
+                          : hil_io_read_start(d->file, offset, d->memory, REQUEST_LEAST, &request));
+        HIL_TRY(hil_io_wait(request));
+        ++count;
+    } while (hil_clock_now() - began < d->seconds / 4);
+    *seconds = (hil_clock_now() - began) / count;
+    return HIL_OK;
+}
+
 hil_status hil_probe_drive_room(const char *path, uint64_t bytes, uint64_t memory,
                                 hil_drive_room *out)
 {
@@ -128,6 +146,7 @@ hil_status hil_probe_drive(const char *path, hil_io_kind io, const hil_drive_roo
     }
     HIL_TRY_DONE(hil_io_open_scratch(d.io, path, d.bytes, &d.file));
     HIL_TRY_DONE(measure(&d, out));
+    HIL_TRY_DONE(time_call(&d, &out->call));
     out->direct = hil_io_is_direct(d.file);
 done:
     hil_io_close(d.file);

@@ -20,6 +20,7 @@ static hil_status print_json(const hil_probe_options *options, const hil_machine
         json_object_set_new(drive, "write", json_real(speed->write));
         json_object_set_new(drive, "mixed", json_real(speed->mixed));
         json_object_set_new(drive, "direct", json_boolean(speed->direct));
+        json_object_set_new(drive, "call", json_real(speed->call));
         json_array_append_new(drives, drive);
     }
     json_object_set_new(object, "drives", drives);
@@ -53,9 +54,11 @@ static void print_table(const hil_probe_options *options, const hil_machine *mac
     fprintf(out, "%-28s %9.2f microseconds\n", "overhead of an operation", s->op_call * 1e6);
     for (size_t i = 0; i < options->memory.disk_count; ++i) {
         const hil_drive_speed *d = &machine->drive[i];
-        fprintf(out, "%s: read %.2f, write %.2f, both at once %.2f GB/s%s\n",
+        fprintf(out,
+                "%s: read %.2f, write %.2f, both at once %.2f GB/s; small transfers %.0f "
+                "microseconds%s\n",
                 options->memory.disks[i].path, d->read * 1e-9, d->write * 1e-9, d->mixed * 1e-9,
-                d->direct ? "" : ", through the page cache");
+                d->call * 1e6, d->direct ? "" : "; through the page cache");
     }
 }
 

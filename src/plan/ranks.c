@@ -133,6 +133,7 @@ static void invert_overheads(hil_speeds *s)
     s->op_call = 1 / s->op_call;
     s->pool_run = 1 / s->pool_run;
     s->network_call = 1 / s->network_call;
+    s->disk_call = 1 / s->disk_call;
 }
 
 hil_status hil_ranks_level_speeds(hil_comm *comm, hil_machine *machine, int drives, double network)

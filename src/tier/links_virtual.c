@@ -4,13 +4,17 @@
    The clock is that of the caller. When the caller computes or waits, the clock advances from event
    to event, and each link works on its oldest job once that job's fence is complete. Links that use
    the disk share its bandwidth: equally within one direction; when both directions are busy, each
-   gets half of the mixed speed. Copies to a GPU share the bus in each direction, which is faster
-   while nothing moves in the other one. Gathers and reductions share the network, which both use in
-   both directions; each begins with a fixed overhead. Where the CPU computes, updates take time
-   from it. */
+   gets half of the mixed speed. A transfer takes at least as long as a small one. Copies to a GPU
+   share the bus in each direction, which is faster while nothing moves in the other one. Gathers
+   and reductions share the network, which both use in both directions; each begins with a fixed
+   overhead. Where the CPU computes, updates take time from it. */
 #include "tier/links_engine.h"
 
 #include <math.h>
+
+/* Seconds of a core for each byte that is read or written: measured. */
+#define DRIVE_SECONDS 1.2e-10
+#define LATE 4 /* measured */
 
 typedef struct running {
     double start;
@@ -39,6 +43,13 @@ static double divide(double bytes, double speed)
     return speed > 0 ? bytes / speed : 0;
 }
 
+/* Of a small transfer. Where all cores compute, a thread that waits for a drive gets one late. */
+static double call_seconds(const hil_speeds *speeds)
+{
+    bool late = !(speeds->update_device > 0) && speeds->threads >= speeds->cpus;
+    return speeds->disk_call * (late ? LATE : 1);
+}
+
 static running begin(const hil_links *links, const hil_job *job, double clock)
 {
     const hil_speeds *speeds = &links->speeds;
@@ -59,6 +70,7 @@ static running begin(const hil_links *links, const hil_job *job, double clock)
     }
     if (!(speeds->disk_read > 0)) r.read = 0;
     if (!(speeds->disk_write > 0)) r.write = 0;
+    if (r.read > 0 || r.write > 0) r.seconds = fmax(r.seconds, call_seconds(speeds));
     return r;
 }
 
@@ -159,6 +171,22 @@ static double beside(const hil_links *links)
     return fmin(1, speeds->cpus / (2 * speeds->threads));
 }
 
+/* The same beside transfers from and to drives: the kernel and checksums take time of the cores. */
+static double beside_drives(const hil_links *links)
+{
+    const machine *m = links->state;
+    const hil_speeds *speeds = &links->speeds;
+    double bytes = 0;
+    rates one = share(links);
+    if (speeds->update_device > 0 || !(speeds->threads > 0)) return 1;
+    for (unsigned left = m->active; left; left &= left - 1) {
+        const running *r = &m->job[first(left)];
+        bytes += (r->read > 0 ? one.read : 0) + (r->write > 0 ? one.write : 0);
+    }
+    double busy = DRIVE_SECONDS * bytes - fmax(0, speeds->cpus - speeds->threads);
+    return fmax(0.5, 1 - fmax(0, busy) / fmin(speeds->cpus, speeds->threads));
+}
+
 /* Advances to the next event, or by `most` seconds if that is earlier; returns the seconds. Updates
    on the CPU have the fraction `update` of their speed. */
 static double advance(hil_links *links, double most, double update)
@@ -218,7 +246,7 @@ static void compute(hil_links *links, double seconds)
         return;
     }
     while (seconds > 0) {
-        double part = beside(links);
+        double part = beside(links) * beside_drives(links);
         seconds -= part * advance(links, seconds / part, part);
     }
 }

@@ -189,10 +189,11 @@ static void check_device(const char *folder)
 static void check_drives(void)
 {
     hil_machine m = {0};
-    for (int i = 0; i < 3; ++i) m.drive[i] = (hil_drive_speed){6e9, 4e9, 8e9, true};
-    m.drive[2] = (hil_drive_speed){1e9, 5e8, 1e9, true};
+    for (int i = 0; i < 3; ++i) m.drive[i] = (hil_drive_speed){6e9, 4e9, 8e9, true, 1e-4};
+    m.drive[2] = (hil_drive_speed){1e9, 5e8, 1e9, true, 3e-4};
     hil_machine_join_drives(&m, (const uint64_t[]){7, 7, 9}, 3);
     CHECK_NEAR(m.speeds.disk_read, 7e9, 1);
+    CHECK_NEAR(m.speeds.disk_call, 3e-4, 1e-12); /* of the slowest */
     CHECK_NEAR(m.speeds.disk_write, 4.5e9, 1);
     CHECK_NEAR(m.speeds.disk_mixed, 9e9, 1);
     CHECK_NEAR(m.drive[0].read, 3e9, 1);

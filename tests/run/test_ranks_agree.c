@@ -60,7 +60,7 @@ static void check_level(hil_comm *comm, void *context)
     for (size_t i = 0; i < sizeof machine.speeds / sizeof *speed; ++i)
         speed[i] = rank ? 0.001 : 100 + (double)i;
     machine.speeds.threads = 0; /* a GPU computes */
-    machine.drive[0] = (hil_drive_speed){rank ? 1 : 40, rank ? 1 : 20, rank ? 1 : 60, true};
+    machine.drive[0] = (hil_drive_speed){rank ? 1 : 40, rank ? 1 : 20, rank ? 1 : 60, true, 0};
     double update = machine.speeds.update, read = machine.speeds.disk_read;
     double call = machine.speeds.op_call;
     CHECK_OK(hil_comm_broadcast(comm, HIL_CHANNEL_CONTROL, &update, sizeof update));

@@ -235,6 +235,36 @@ static void shared_cores(void)
     end();
 }
 
+/* A transfer takes as long as a small one at least, longer where no core is idle; and where the CPU
+   computes, drives take their part of its cores. */
+static void small_transfers(void)
+{
+    hil_speeds drive = {.disk_read = 100, .disk_call = 0.5, .threads = 1, .cpus = 2};
+    begin_at(&drive);
+    hil_fence over = submit(HIL_LINK_FETCH, 10, NULL);
+    wait_until(&over, 0.5);
+    over = submit(HIL_LINK_FETCH, 100, NULL);
+    wait_until(&over, 1.5);
+    end();
+    drive.threads = 2;
+    begin_at(&drive);
+    over = submit(HIL_LINK_FETCH, 10, NULL);
+    wait_until(&over, 2);
+    end();
+    drive = (hil_speeds){.disk_read = 4e9, .threads = 2, .cpus = 2};
+    begin_at(&drive);
+    submit(HIL_LINK_FETCH, (size_t)40 << 30, NULL); /* longer than what is computed */
+    hil_links_compute(tiers.links, 0.76);           /* 0.48 of two cores read */
+    CHECK_NEAR(hil_links_now(tiers.links), 1, 1e-9);
+    end();
+    drive.cpus = 3; /* one is idle */
+    begin_at(&drive);
+    submit(HIL_LINK_FETCH, (size_t)40 << 30, NULL);
+    hil_links_compute(tiers.links, 1);
+    CHECK_NEAR(hil_links_now(tiers.links), 1, 1e-9);
+    end();
+}
+
 /* Thousands of jobs at a large clock: no time is lost, and an empty job takes none. */
 static void many(void)
 {
@@ -262,6 +292,7 @@ int main(void)
     late_fence();
     parts();
     shared_cores();
+    small_transfers();
     many();
     return 0;
 }

@@ -177,8 +177,8 @@ static double beside_drives(const hil_links *links)
     const machine *m = links->state;
     const hil_speeds *speeds = &links->speeds;
     double bytes = 0;
-    rates one = share(links);
     if (speeds->update_device > 0 || !(speeds->threads > 0)) return 1;
+    rates one = share(links);
     for (unsigned left = m->active; left; left &= left - 1) {
         const running *r = &m->job[first(left)];
         bytes += (r->read > 0 ? one.read : 0) + (r->write > 0 ? one.write : 0);

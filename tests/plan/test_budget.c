@@ -44,7 +44,7 @@ static void check_drives(void)
     CHECK_TEXT(drives[1].path, folder);
     CHECK(rmdir(folder) == 0);
     CHECK_FAILS(hil_budget_find(&allowance, &b, drives), HIL_ERR_IO, "there is no such folder");
-    hil_machine machine = {.drive = {{1, 2, 3, true}, {4, 5, 6, true}}};
+    hil_machine machine = {.drive = {{.mixed = 3}, {.mixed = 6}}};
     hil_budget_speeds(&machine, drives, 2);
     CHECK(drives[0].speed == 3 && drives[1].speed == 6);
 }

@@ -93,9 +93,8 @@ static hil_status time_call(const drive *d, double *seconds)
     double began = hil_clock_now();
     int count = 0;
     do {
-        uint64_t offset = (uint64_t)count * REQUEST_LEAST % (d->bytes - REQUEST_LEAST + 1);
+        uint64_t offset = (uint64_t)count % (d->bytes / REQUEST_LEAST) * REQUEST_LEAST;
         hil_io_request *request;
-        offset -= offset % REQUEST_LEAST;
         HIL_TRY(count & 1 ? hil_io_write_start(d->file, offset, d->memory, REQUEST_LEAST, &request)
                           : hil_io_read_start(d->file, offset, d->memory, REQUEST_LEAST, &request));
         HIL_TRY(hil_io_wait(request));

@@ -11,7 +11,8 @@
 #define FORWARD_NUMBER 200.0
 #define BACKWARD_NUMBER 450.0
 
-double hil_attention_pairs(const hil_attention_size *s)
+/* Of one head of one sequence. */
+static double count_pairs(const hil_attention_size *s)
 {
     double queries = (double)s->queries, past = (double)s->past, window = (double)s->window;
     double all = queries * past + queries * (queries + 1) / 2;
@@ -26,7 +27,7 @@ double hil_attention_pairs(const hil_attention_size *s)
 
 double hil_attention_flops(const hil_attention_size *s, bool backward)
 {
-    return (backward ? 10 : 4) * (double)(s->batch * s->heads * s->dim) * hil_attention_pairs(s);
+    return (backward ? 10 : 4) * (double)(s->batch * s->heads * s->dim) * count_pairs(s);
 }
 
 /* `count` keys as they are cut into blocks, and padded to whole columns of tiles or units of k. */

@@ -11,12 +11,11 @@ typedef struct hil_attention_size {
     int64_t window; /* 0: none */
 } hil_attention_size;
 
-/* Pairs of a query and a key in its mask, for one head of one sequence. */
-double hil_attention_pairs(const hil_attention_size *size);
-/* Floating-point operations of the pairs' products: two forward, five backward. */
+/* Floating-point operations of all pairs of a query and a key in its mask: two products forward,
+   five backward. */
 double hil_attention_flops(const hil_attention_size *size, bool backward);
-/* The same, as many as take the time of the blocks that the CPU computes, at the speed of blocks
-   of an ordinary size: short sequences and small heads take longer than their pairs tell. */
+/* Operations that take as long as the CPU's blocks do, at the speed that the probe measures: more
+   than hil_attention_flops for short sequences and small heads, less for long and large ones. */
 double hil_attention_work(const hil_attention_size *size, bool backward);
 
 #endif

@@ -67,6 +67,29 @@ foreach(source ${programs})
   hil_test(${name} ${source} ${name})
 endforeach()
 
+# The tests of a GPU, on the emulated one.
+if(HIL_HAS_EMULATOR)
+  file(GLOB programs CONFIGURE_DEPENDS tests/gpu/test_gpu_*.c)
+  list(FILTER programs EXCLUDE REGEX "_comm\\.c$") # NCCL is not emulated
+  foreach(source ${programs})
+    get_filename_component(name ${source} NAME_WE)
+    string(REPLACE test_gpu_ test_emulated_ name ${name})
+    add_executable(${name} ${source})
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/emulated)
+    target_include_directories(${name} PRIVATE tests)
+    target_link_libraries(${name} PRIVATE hil_emulated)
+    target_compile_definitions(${name} PRIVATE HIL_TESTS="${CMAKE_SOURCE_DIR}/tests")
+    set(libraries LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/emulated)
+    add_dependencies(${name} hilbert_emulated)
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES LABELS emulator TIMEOUT 1800 ENVIRONMENT
+      "${libraries};HIL_SAMPLE=8")
+    add_test(NAME ${name}_full CONFIGURATIONS soak COMMAND ${name})
+    set_tests_properties(${name}_full PROPERTIES LABELS "soak;emulator" TIMEOUT 7200 ENVIRONMENT
+      "${libraries}")
+  endforeach()
+endif()
+
 file(GLOB scripts CONFIGURE_DEPENDS tests/*/test_*.sh)
 foreach(source ${scripts})
   get_filename_component(name ${source} NAME_WE)

@@ -62,7 +62,7 @@ static void check_order(void)
 /* Memory is pinned in several pieces; a copy crosses from one to the next. */
 static void check_pieces(void)
 {
-    size_t bytes = ((size_t)2 << 30) + 4096 * 3;
+    size_t bytes = 3 * gpu->pin_piece + 4096 * 3;
     char *host = map(bytes);
     void *there;
     CHECK_OK(gpu->heap->pin(gpu, host, bytes));

@@ -1,7 +1,7 @@
 /* geglu.cu - gelu(gate) * up, with erf or the tanh approximation. */
 #include "ops/elements/gelu_cuda.h"
 
-struct forward_formula {
+struct geglu_forward {
     bool tanh;
     __device__ void operator()(int64_t, const float x[2][HIL_WIDE], float y[1][HIL_WIDE]) const
     {
@@ -11,7 +11,7 @@ struct forward_formula {
 };
 
 /* x: gate, up, dy; y: the gradients of gate and up. */
-struct backward_formula {
+struct geglu_backward {
     bool tanh;
     __device__ void operator()(int64_t, const float x[3][HIL_WIDE], float y[2][HIL_WIDE]) const
     {
@@ -25,12 +25,12 @@ struct backward_formula {
 
 static hil_status forward(hil_op_call *call)
 {
-    return hil_elements_pair_cuda(call, forward_formula{hil_gelu_uses_tanh(call)});
+    return hil_elements_pair_cuda(call, geglu_forward{hil_gelu_uses_tanh(call)});
 }
 
 static hil_status backward(hil_op_call *call)
 {
-    return hil_elements_pair_back_cuda(call, backward_formula{hil_gelu_uses_tanh(call)});
+    return hil_elements_pair_back_cuda(call, geglu_backward{hil_gelu_uses_tanh(call)});
 }
 
 const hil_op_kernel hil_cuda_geglu = {

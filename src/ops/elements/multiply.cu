@@ -1,7 +1,7 @@
 /* multiply.cu - x times y, element by element. */
 #include "ops/cuda_elements.h"
 
-struct forward_formula {
+struct multiply_forward {
     __device__ void operator()(int64_t, const float x[2][HIL_WIDE], float y[1][HIL_WIDE]) const
     {
 #pragma unroll
@@ -9,7 +9,7 @@ struct forward_formula {
     }
 };
 
-struct backward_formula {
+struct multiply_backward {
     __device__ void operator()(int64_t, const float x[3][HIL_WIDE], float y[2][HIL_WIDE]) const
     {
 #pragma unroll
@@ -22,12 +22,12 @@ struct backward_formula {
 
 static hil_status forward(hil_op_call *call)
 {
-    return hil_elements_pair_cuda(call, forward_formula());
+    return hil_elements_pair_cuda(call, multiply_forward());
 }
 
 static hil_status backward(hil_op_call *call)
 {
-    return hil_elements_pair_back_cuda(call, backward_formula());
+    return hil_elements_pair_back_cuda(call, multiply_backward());
 }
 
 const hil_op_kernel hil_cuda_multiply = {

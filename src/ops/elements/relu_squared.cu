@@ -1,7 +1,7 @@
 /* relu_squared.cu - the square of positive numbers, 0 for others. */
 #include "ops/cuda_elements.h"
 
-struct forward_formula {
+struct relu_squared_forward {
     __device__ void operator()(int64_t, const float x[1][HIL_WIDE], float y[1][HIL_WIDE]) const
     {
 #pragma unroll
@@ -9,7 +9,7 @@ struct forward_formula {
     }
 };
 
-struct backward_formula {
+struct relu_squared_backward {
     __device__ void operator()(int64_t, const float x[2][HIL_WIDE], float y[1][HIL_WIDE]) const
     {
 #pragma unroll
@@ -19,12 +19,12 @@ struct backward_formula {
 
 static hil_status forward(hil_op_call *call)
 {
-    return hil_elements_single_cuda(call, forward_formula());
+    return hil_elements_single_cuda(call, relu_squared_forward());
 }
 
 static hil_status backward(hil_op_call *call)
 {
-    return hil_elements_single_back_cuda(call, backward_formula());
+    return hil_elements_single_back_cuda(call, relu_squared_backward());
 }
 
 const hil_op_kernel hil_cuda_relu_squared = {

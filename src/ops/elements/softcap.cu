@@ -1,7 +1,7 @@
 /* softcap.cu - cap * tanh(x / cap): bounds numbers smoothly. */
 #include "ops/cuda_elements.h"
 
-struct forward_formula {
+struct softcap_forward {
     float cap;
     __device__ void operator()(int64_t, const float x[1][HIL_WIDE], float y[1][HIL_WIDE]) const
     {
@@ -10,7 +10,7 @@ struct forward_formula {
     }
 };
 
-struct backward_formula {
+struct softcap_backward {
     float cap;
     __device__ void operator()(int64_t, const float x[2][HIL_WIDE], float y[1][HIL_WIDE]) const
     {
@@ -29,12 +29,12 @@ static float cap_of(const hil_op_call *call)
 
 static hil_status forward(hil_op_call *call)
 {
-    return hil_elements_single_cuda(call, forward_formula{cap_of(call)});
+    return hil_elements_single_cuda(call, softcap_forward{cap_of(call)});
 }
 
 static hil_status backward(hil_op_call *call)
 {
-    return hil_elements_single_back_cuda(call, backward_formula{cap_of(call)});
+    return hil_elements_single_back_cuda(call, softcap_backward{cap_of(call)});
 }
 
 const hil_op_kernel hil_cuda_softcap = {

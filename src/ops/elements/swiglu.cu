@@ -7,7 +7,7 @@ static __device__ inline float logistic(float x)
     return __fdividef(1.0f, 1.0f + expf(-x));
 }
 
-struct forward_formula {
+struct swiglu_forward {
     __device__ void operator()(int64_t, const float x[2][HIL_WIDE], float y[1][HIL_WIDE]) const
     {
 #pragma unroll
@@ -17,7 +17,7 @@ struct forward_formula {
 };
 
 /* x: gate, up, dy; y: the gradients of gate and up. */
-struct backward_formula {
+struct swiglu_backward {
     __device__ void operator()(int64_t, const float x[3][HIL_WIDE], float y[2][HIL_WIDE]) const
     {
 #pragma unroll
@@ -28,12 +28,12 @@ struct backward_formula {
 
 static hil_status forward(hil_op_call *call)
 {
-    return hil_elements_pair_cuda(call, forward_formula());
+    return hil_elements_pair_cuda(call, swiglu_forward());
 }
 
 static hil_status backward(hil_op_call *call)
 {
-    return hil_elements_pair_back_cuda(call, backward_formula());
+    return hil_elements_pair_back_cuda(call, swiglu_backward());
 }
 
 const hil_op_kernel hil_cuda_swiglu = {

@@ -16,7 +16,7 @@ struct clamping {
     }
 };
 
-struct forward_formula : clamping {
+struct swiglu_clamped_forward : clamping {
     __device__ void operator()(int64_t, const float x[2][HIL_WIDE], float y[1][HIL_WIDE]) const
     {
 #pragma unroll
@@ -28,7 +28,7 @@ struct forward_formula : clamping {
 };
 
 /* x: gate, up, dy; y: the gradients of gate and up. A number that was clamped has no gradient. */
-struct backward_formula : clamping {
+struct swiglu_clamped_backward : clamping {
     __device__ void operator()(int64_t, const float x[3][HIL_WIDE], float y[2][HIL_WIDE]) const
     {
 #pragma unroll
@@ -49,12 +49,12 @@ static clamping clamping_of(const hil_op_call *call)
 
 static hil_status forward(hil_op_call *call)
 {
-    return hil_elements_pair_cuda(call, forward_formula{clamping_of(call)});
+    return hil_elements_pair_cuda(call, swiglu_clamped_forward{clamping_of(call)});
 }
 
 static hil_status backward(hil_op_call *call)
 {
-    return hil_elements_pair_back_cuda(call, backward_formula{clamping_of(call)});
+    return hil_elements_pair_back_cuda(call, swiglu_clamped_backward{clamping_of(call)});
 }
 
 const hil_op_kernel hil_cuda_swiglu_clamped = {

@@ -63,7 +63,7 @@ static __device__ inline void load_input(const job &j, const hil_walk &p, int64_
 }
 
 /* Shared memory: a ring of tiles, and the sums of warps. */
-struct space {
+struct back_space {
     uint4 ring[STAGES][HIL_WALK_RUNS][THREADS];
     float sums[2][WARPS][ROWS][WIDTH];
 };
@@ -93,7 +93,7 @@ static __device__ inline void multiply(const uint32_t now[4][4], const uint32_t 
 static __global__ void __launch_bounds__(THREADS, 2) narrow_back(const job j)
 {
     extern __shared__ uint4 memory[];
-    space &m = *(space *)memory;
+    back_space &m = *(back_space *)memory;
     hil_walk p = hil_walk_of(WARPS, j.n);
     hil_walk_rows rows = hil_walk_rows_of(j.block_rows, j.rows);
     int warp = (int)threadIdx.x / 32, stage = 0, turn = 0;
@@ -282,8 +282,9 @@ hil_status hil_cuda_narrow_add(hil_device *device, const hil_cuda_narrow *m, con
 hil_status hil_cuda_narrow_run(hil_device *device, const hil_cuda_narrow *m)
 {
     dim3 grid((unsigned)across(m->n), (unsigned)down(m->rows, m->n));
-    cudaFuncSetAttribute(narrow_back, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(space));
-    narrow_back<<<grid, THREADS, sizeof(space), hil_cuda_stream(device, HIL_STREAM_COMPUTE)>>>(
+    cudaFuncSetAttribute(narrow_back, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                         sizeof(back_space));
+    narrow_back<<<grid, THREADS, sizeof(back_space), hil_cuda_stream(device, HIL_STREAM_COMPUTE)>>>(
         job_of(m));
     return hil_cuda_launched(device, "narrow gradients");
 }

@@ -8,7 +8,7 @@ typedef struct vectors {
     const float *norm, *magnitude, *bias; /* bias may be NULL */
 } vectors;
 
-struct scale_formula {
+struct magnitude_formula {
     vectors v;
     bool forward; /* bias and residual (the last input) are added */
     template <int INS>
@@ -68,7 +68,7 @@ static hil_status copy_vectors(const hil_op_call *call, vectors *v, size_t *at)
 
 static hil_status forward(hil_op_call *call)
 {
-    scale_formula formula = {{}, true};
+    magnitude_formula formula = {{}, true};
     size_t at = 0;
     HIL_TRY(copy_vectors(call, &formula.v, &at));
     int64_t count = hil_shape_count(&call->in[0].shape);
@@ -92,7 +92,8 @@ static hil_status back_input(const hil_op_call *call, const vectors &v)
                                    .in = {hil_view_of(&call->dout[0])},
                                    .out = {hil_view_of(&call->din[0])},
                                    .add = {call->din_add[0]}};
-    return hil_elements_run_cuda(call->device, "magnitude backward", job, scale_formula{v, false});
+    return hil_elements_run_cuda(call->device, "magnitude backward", job,
+                                 magnitude_formula{v, false});
 }
 
 static hil_status backward(hil_op_call *call)

@@ -1,0 +1,1 @@
+/* cooperative_groups.h - in place of CUDA's: clusters of blocks are not emulated. */

@@ -5,6 +5,7 @@ python3 sft.py --model FOLDER --data stories.jsonl --chat-template chat_template
 
 import argparse
 
+import torch
 from datasets import load_dataset
 from peft import LoraConfig
 from trl import SFTConfig
@@ -29,6 +30,7 @@ args = parser.parse_args()
 trainer = SFTTrainer(
     model=args.model, train_dataset=load_dataset("json", data_files=args.data, split="train"),
     args=SFTConfig(output_dir=args.output, max_steps=args.steps, learning_rate=args.lr, bf16=args.bf16,
+                   use_cpu=not torch.cuda.is_available(),
                    per_device_train_batch_size=4, max_length=512, chat_template_path=args.chat_template, logging_steps=10, save_steps=50,
                    report_to=[]),
     peft_config=LoraConfig(r=args.lora, lora_alpha=2 * args.lora) if args.lora else None,

@@ -65,7 +65,7 @@ def main():
         args=TrainingArguments(
             output_dir=args.output, max_steps=args.steps, per_device_train_batch_size=args.batch,
             gradient_accumulation_steps=args.accumulate, learning_rate=args.lr, weight_decay=0.1,
-            warmup_steps=5, lr_scheduler_type="cosine", bf16=args.bf16, logging_steps=args.log,
+            warmup_steps=5, lr_scheduler_type="cosine", bf16=args.bf16, use_cpu=not torch.cuda.is_available(), logging_steps=args.log,
             eval_strategy="steps", eval_steps=args.save, save_steps=args.save, save_total_limit=2,
             report_to=[], seed=0),
         hilbert={"device_memory": args.device_memory, "host_memory": args.host_memory, "disk": args.disk})

@@ -6,48 +6,68 @@ PyTorch is imported when something that needs it is used."""
 from __future__ import annotations
 
 import importlib
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, List
 
 from .errors import BudgetError, Error, InputError, NumericError, UsageError
 
-if TYPE_CHECKING:
-    from ._c import version
-    from ._init import init
-    from .accelerator import Accelerator
-    from .checkpoint import load, save
-    from . import zero
-    from .engine import Engine, add_config_arguments, init_distributed, initialize
-    from ._offload import gathered, offload
-    from ._plan import Plan, plan
-    from ._program import program
-    from .optimizer import Optimizer
-    from .pretrained import from_pretrained, save_pretrained
-    from .sft import SFTTrainer
-    from .trainer import Trainer, TrainerMixin
+_TORCH = ("torch",)
+_TRAINER = ("torch", "accelerate", "transformers")
+_HOMES = {  # modules: packages that they need, and names that are theirs
+    "_c": ((), ("version",)),
+    "_program": ((), ("program",)),
+    "_plan": (_TORCH, ("plan", "Plan")),
+    "_offload": (_TORCH, ("offload", "gathered")),
+    "_init": (_TORCH, ("init",)),
+    "optimizer": (_TORCH, ("Optimizer",)),
+    "pretrained": (_TORCH, ("from_pretrained", "save_pretrained")),
+    "checkpoint": (_TORCH, ("save", "load")),
+    "engine": (_TORCH, ("initialize", "Engine", "init_distributed", "add_config_arguments")),
+    "zero": (_TORCH, ("zero",)),
+    "accelerator": (("torch", "accelerate"), ("Accelerator",)),
+    "trainer": (_TRAINER, ("Trainer", "TrainerMixin")),
+    "sft": ((*_TRAINER, "trl"), ("SFTTrainer",)),
+}
+_HOME = {name: home for home, (_, names) in _HOMES.items() for name in names}
+_ERRORS = ["BudgetError", "Error", "InputError", "NumericError", "UsageError"]
 
-_HOME = {"version": "_c", "program": "_program", "plan": "_plan", "offload": "_offload", "gathered": "_offload", "Optimizer": "optimizer",
-         "init": "_init", "from_pretrained": "pretrained", "save_pretrained": "pretrained",
-         "initialize": "engine", "Engine": "engine", "init_distributed": "engine", "add_config_arguments": "engine", "save": "checkpoint", "load": "checkpoint",
-         "Trainer": "trainer", "TrainerMixin": "trainer", "SFTTrainer": "sft", "Accelerator": "accelerator"}
+__all__ = [*_ERRORS, *_HOME]
 
-__all__ = ["BudgetError", "Error", "InputError", "NumericError", "UsageError", "zero", *_HOME]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "zero":
-        return importlib.import_module(".zero", __name__)
-    if name not in _HOME:
-        raise AttributeError(f"module 'hilbert' has no attribute '{name}'")
-    try:
-        value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise ModuleNotFoundError(f"hilbert.{name} needs PyTorch, which is not installed here: pip install torch",
-                                  name="torch") from None
-    globals()[name] = value
-    return value
+if TYPE_CHECKING:  # "as" says that the name is this module's too
+    from . import zero as zero
+    from ._c import version as version
+    from ._init import init as init
+    from ._offload import gathered as gathered, offload as offload
+    from ._plan import Plan as Plan, plan as plan
+    from ._program import program as program
+    from .accelerator import Accelerator as Accelerator
+    from .checkpoint import load as load, save as save
+    from .engine import Engine as Engine, add_config_arguments as add_config_arguments
+    from .engine import init_distributed as init_distributed, initialize as initialize
+    from .errors import BudgetError as BudgetError, Error as Error, InputError as InputError
+    from .errors import NumericError as NumericError, UsageError as UsageError
+    from .optimizer import Optimizer as Optimizer
+    from .pretrained import from_pretrained as from_pretrained, save_pretrained as save_pretrained
+    from .sft import SFTTrainer as SFTTrainer
+    from .trainer import Trainer as Trainer, TrainerMixin as TrainerMixin
+else:
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME:
+            raise AttributeError(f"module 'hilbert' has no attribute '{name}'")
+        home = _HOME[name]
+        try:
+            module = importlib.import_module(f".{home}", __name__)
+        except ModuleNotFoundError as error:
+            if error.name not in _HOMES[home][0]:
+                raise
+            package = "PyTorch" if error.name == "torch" else error.name
+            raise ModuleNotFoundError(f"hilbert.{name} needs {package}, which is not installed here: "
+                                      f"pip install {error.name}", name=error.name) from None
+        value = module if name == home else getattr(module, name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> List[str]:
-    return sorted(__all__)
+    """What can be used with the packages that are installed, so that help(hilbert) works."""
+    return sorted(_ERRORS + [name for name, home in _HOME.items() if all(map(find_spec, _HOMES[home][0]))])

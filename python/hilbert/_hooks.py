@@ -23,7 +23,7 @@ from __future__ import annotations
 import gc
 import sys
 import weakref
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 import torch
 from torch import nn
@@ -31,7 +31,7 @@ from torch import nn
 from . import _c
 from ._activations import Activations, View
 from ._store import Slot, Store
-from .errors import BudgetError, UsageError
+from .errors import BudgetError, NumericError, UsageError
 
 _push = torch._C._autograd._push_saved_tensors_default_hooks
 _pop = torch._C._autograd._pop_saved_tensors_default_hooks
@@ -69,6 +69,7 @@ class _Reference(NamedTuple):
     size: Tuple[int, ...]
     stride: Tuple[int, ...]
     offset: int
+    changes: int  # of the store's weights until then
 
 
 class _Saved(NamedTuple):
@@ -89,17 +90,17 @@ class Packing:
     """Hooks for saved tensors. Below other hooks, such as those of torch.utils.checkpoint, these
     get what is no parameter."""
 
-    def __init__(self, store: Store, outer: Optional[Tuple[Any, Any]],
-                 activations: Optional[Activations]) -> None:
-        self.store = store
+    def __init__(self, uses: "Uses", outer: Optional[Tuple[Any, Any]]) -> None:
+        self.uses = uses
         self.outer = outer
-        self.activations = activations
+        self.activations = uses.activations
 
     def pack(self, tensor: torch.Tensor) -> Any:
-        slot = self.store.live.get(tensor.untyped_storage().data_ptr())
+        store = self.uses.store
+        slot = store.live.get(tensor.untyped_storage().data_ptr())
         if slot is not None:
             return _Reference(slot, tensor.dtype, tensor.size(), tensor.stride(),
-                              tensor.storage_offset())
+                              tensor.storage_offset(), store.changes)
         if self.outer is None:
             view = self.activations.pack(tensor) if self.activations is not None else None
             return view or _Saved(tensor.detach(), tensor._version)
@@ -116,7 +117,7 @@ class Packing:
             return self.activations.unpack(packed)
         if isinstance(packed, _Outer):
             return packed.unpack(packed.packed)
-        weights = self.store.lease(packed.slot)
+        weights = self.uses.take_again(packed.slot, packed.changes)
         if packed.dtype != weights.dtype:
             weights = weights.view(packed.dtype)
         return weights.as_strided(packed.size, packed.stride, packed.offset)
@@ -148,8 +149,13 @@ class _Parameters(dict):
         return dict.__getitem__(self, name)
 
     def __reduce__(self) -> Any:
-        raise UsageError("an offloaded model cannot be copied or pickled: use its state_dict, "
-                         "hilbert.save or save_pretrained")
+        refuse_copy()
+
+
+def refuse_copy(*protocol: Any) -> NoReturn:
+    """The model's `__reduce_ex__`."""
+    raise UsageError("an offloaded model cannot be copied or pickled: use its state_dict, "
+                     "hilbert.save or save_pretrained")
 
 
 _OUTPUTS = (nn.Parameter, tuple, list, dict)
@@ -181,6 +187,7 @@ class Uses:
         self.kind: Optional[int] = None  # of the open pass
         self.summing = False  # whether a gradient was added in it
         self.more = False  # whether other backward passes of this step follow: no sum is complete
+        self.scaling = False  # whether the backward that runs has multiplied by the loss scale of fp16
         self.optimizer: Any = None  # whose groups may be frozen
         self.activations: Optional[Activations] = None  # None: PyTorch keeps them
         self._stack: List[_Frame] = []
@@ -237,12 +244,18 @@ class Uses:
             gc.collect()
         try:
             return self.store.step()
+        except NumericError as error:
+            raise NumericError(f"{error}; a weight that is read otherwise than as an attribute of its module "
+                               "is NaN, unless it is inside of hilbert.gathered") from None
         finally:
             self._end()
 
     def take_gradient(self, slot: ModelSlot) -> None:
         """After a gradient was accumulated."""
         gradient, slot.param.grad = slot.param.grad, None
+        if slot.dtype == torch.float16 and not self.scaling and self.store.progress.loss_scale != 1:
+            raise UsageError("with fp16 call model.backward(loss) instead of loss.backward(): the update divides by "
+                             "the loss scale")
         if self.optimizer.param_groups[slot.rates].get("frozen"):
             return
         if gradient.layout != torch.strided:
@@ -329,11 +342,21 @@ class Uses:
         weights = self.store.lease(slot)
         return weights if slot.stored == slot.dtype else weights.to(slot.dtype)
 
+    def take_again(self, slot: ModelSlot, changes: int) -> torch.Tensor:
+        """The weights for backward, which may come after the end of the pass of its forward:
+        zero_grad() and `gathered` end it."""
+        if changes != self.store.changes:
+            raise RuntimeError(f"backward needs {slot.name} as it was in the forward, but since then weights were "
+                               "modified by an inplace operation, such as step()")
+        if self.kind is None:
+            self.open(_c.TRAIN)
+        return self.store.lease(slot)
+
     def _push_packing(self, frame: _Frame) -> None:
         outer = _top(True)
         top = getattr(outer[0], "__self__", None) if outer else None
-        if not (isinstance(top, Packing) and top.store is self.store):
-            packing = Packing(self.store, outer, self.activations)
+        if not (isinstance(top, Packing) and top.uses is self):
+            packing = Packing(self, outer)
             _push(packing.pack, packing.unpack)
             frame.packing = True
 

@@ -148,7 +148,7 @@ def present(params: List[nn.Parameter]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def init(host_memory: Size = None, disk: Union[Disk, Iterable[Disk]] = ()) -> Iterator[None]:
+def init(host_memory: Size = None, disk: Union[None, Disk, Iterable[Disk]] = ()) -> Iterator[None]:
     """Inside, parameters of new modules take at most `host_memory` of RAM (an eighth of what is
     free), and wait in the first `disk` (the system's folder for temporary files) beyond it. Where that
     disk's size is too little, BudgetError is raised."""

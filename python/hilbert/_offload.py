@@ -12,12 +12,13 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 
 import torch
 from torch import nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from . import _c
 from ._activations import Activations, allowance, reserve
-from ._hooks import ModelSlot, Uses, attach, stages
+from ._hooks import ModelSlot, Uses, attach, refuse_copy, stages
 from ._state import attach_state, guard_apply
-from ._store import DTYPES, NAMES, Options, Store
+from ._store import NAMES, Options, Store, parse_dtype
 from .errors import Error, UsageError
 from ._init import take
 from ._ranks import Ranks, initialise, local_size, world_size
@@ -28,7 +29,7 @@ from .sizes import Disk, Size, available_memory, list_disks, parse_disk, parse_s
 class Offload:
     """The state behind an offloaded model: `model.hilbert`."""
 
-    def __init__(self, model: nn.Module, options: Options, groups: Groups) -> None:
+    def __init__(self, model: nn.Module, options: Options, groups: Groups, defaults: Dict[str, Any]) -> None:
         self.model = weakref.ref(model)
         self.optimizer: Optional[Optimizer] = None
         self._slots = slots_of(model, options, groups)
@@ -36,19 +37,21 @@ class Offload:
         for slot in self.slots:
             self.store.add(slot)
         self.store.place()
+        self.optimizer = Optimizer(self, groups, defaults)
+        self.optimizer.push_rates()  # what is refused leaves the model as it was
         self.store.write_all((slot, self._take(slot)) for slot in self.slots)
         self.uses = Uses(self.store, model)
         attach(model, self.uses, self._slots)
         attach_state(model, self.uses, self._slots)
         guard_apply(model)
         model.to(self.store.device)  # buffers, and parameters that are not in the store
-        self.optimizer = Optimizer(self, groups)
         self.uses.optimizer = self.optimizer
         for group in groups:
             for param in group["params"]:
                 if id(param) in self._slots:
                     self._slots[id(param)].holders += 1
         self.last_norm = 0.0
+        self._stepped = False
         _states.add(self)
 
     def _take(self, slot: ModelSlot) -> torch.Tensor:
@@ -82,9 +85,20 @@ class Offload:
 
     def update(self) -> None:
         """The optimizer's step."""
+        if not self._stepped:
+            self._warn_of_others()
+            self._stepped = True
         self.last_norm = self.uses.update()
         if self.store.options.grows:
             self._grow()
+
+    def _warn_of_others(self) -> None:
+        """In the first step: parameters that have come since offload, such as adapters, are not in the store."""
+        for name, param in self.model().named_parameters():
+            if param.grad is not None and param.numel() and id(param) not in self._slots:
+                warnings.warn(f"{name} was added after hilbert.offload, and is not trained by it: add adapters and "
+                              "replace modules before", stacklevel=7)
+                return
 
     def _grow(self) -> None:
         """After the first step: what PyTorch did not need of the device is the store's."""
@@ -111,7 +125,11 @@ class Offload:
     def backward(self, loss: torch.Tensor, **arguments: Any) -> None:
         """loss.backward(); the gradients of several calls are summed until `step`."""
         scale = self.store.progress.loss_scale
-        (loss if scale == 1 else loss * scale).backward(**arguments)
+        self.uses.scaling = True
+        try:
+            (loss if scale == 1 else loss * scale).backward(**arguments)
+        finally:
+            self.uses.scaling = False
         self.uses.drop_copies()
 
     def memory(self) -> Dict[str, Dict[str, int]]:
@@ -156,13 +174,18 @@ def slots_of(model: nn.Module, options: Options, groups: Groups) -> Dict[int, Mo
     slots: Dict[int, ModelSlot] = {}
     for group, (_, parameters) in enumerate(stages(model)):
         for name, param in parameters:
-            if id(param) in slots or not param.is_floating_point() or not param.numel():
+            if id(param) in slots or not _is_storable(param) or not param.numel():
                 continue
             slots[id(param)] = ModelSlot(
                 param, name=name, dtype=options.dtype, group=group,
                 trainable=param.requires_grad and id(param) in rates,
                 rates=rates.get(id(param), 0))
     return slots
+
+
+def _is_storable(param: nn.Parameter) -> bool:
+    """Others are those of quantized models, of which dtype and scales belong together."""
+    return param.is_floating_point() and param.element_size() > 1
 
 
 def state_of(model: nn.Module) -> Offload:
@@ -184,11 +207,22 @@ def find_state(params: List[nn.Parameter]) -> Optional[Offload]:
     return None
 
 
+def _refuse_step(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+    """Before the step of any optimizer: one of PyTorch would find no gradients here, and do nothing."""
+    if not isinstance(optimizer, Optimizer) and find_state(
+            [param for group in optimizer.param_groups for param in group["params"]]) is not None:
+        raise UsageError(f"{type(optimizer).__name__} has parameters of an offloaded model, which only model.step() "
+                         "and model.optimizer.step() update")
+
+
+register_optimizer_step_pre_hook(_refuse_step)
+
+
 def _main_dtype(model: nn.Module) -> torch.dtype:
     """The dtype of most numbers."""
     sizes: Dict[torch.dtype, int] = {}
     for param in model.parameters():
-        if param.is_floating_point():
+        if _is_storable(param):
             sizes[param.dtype] = sizes.get(param.dtype, 0) + param.numel()
     dtype = max(sizes, key=lambda key: sizes[key], default=torch.float32)
     if dtype not in NAMES:
@@ -199,11 +233,11 @@ def _main_dtype(model: nn.Module) -> torch.dtype:
 def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = "adamw",
             lr: float = 1e-3, betas: Optional[Tuple[float, float]] = None, eps: float = 1e-8,
             weight_decay: float = 0.01, clip: float = 0.0, params: Optional[Iterable[Any]] = None,
-            dtype: Optional[str] = None, device_memory: Size = None, host_memory: Size = None,
-            disk: Union[Disk, Iterable[Disk]] = (), device: Union[None, str, torch.device] = None,
+            dtype: Union[None, str, torch.dtype] = None, device_memory: Size = None, host_memory: Size = None,
+            disk: Union[None, Disk, Iterable[Disk]] = (), device: Union[None, str, torch.device] = None,
             window: Size = None, threads: int = 0, saves: bool = True, steady: bool = True,
             activations: Size = "none",
-            loss_scale: Optional[Mapping[str, int]] = None) -> nn.Module:
+            loss_scale: Optional[Mapping[str, int]] = None) -> Any:  # for checkers: the model, with more attributes
     """Puts weights, gradients and optimizer states of a model into hilbert's tiers.
 
     Returns the same object with two more methods, `backward(loss)` and `step()`, and the attributes
@@ -212,8 +246,8 @@ def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = 
     optimizer: "adamw", "adamw8bit", "lion", "muon", or a torch.optim.AdamW, whose groups are taken over.
     params: groups as torch.optim takes them; names instead of parameters are allowed too.
     clip: gradients are scaled down to this norm; 0: never.
-    dtype: "fp32", "bf16" or "fp16", in which the model computes (masters are fp32); None: the
-        model's own.
+    dtype: "fp32", "bf16" or "fp16", in which the model computes (masters are fp32), or PyTorch's name
+        of it; None: the model's own.
     device_memory, host_memory, disk: hard budgets of what hilbert holds, as in "20G", "64G",
         ["/nvme:500G", "/other"]. Without a GPU both kinds of memory are RAM. Without device_memory, half
         of what the GPU has free, and from the second step on all that the first one did not need.
@@ -245,10 +279,14 @@ def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = 
 def place(arguments: Mapping[str, Any]) -> Offload:
     """`offload` without the attributes `optimizer`, `backward` and `step`, from all its arguments."""
     model, activations = arguments["model"], arguments["activations"]
-    options, groups = prepare(arguments)
+    options, groups, defaults = prepare(arguments)
+    for name, param in model.named_parameters():
+        if param.is_meta:
+            raise UsageError(f"{name} has no values, it is on the device meta: use hilbert.init, which needs no "
+                             "more memory, or hilbert.from_pretrained")
     if arguments["dtype"] is not None:
         _cast_buffers(model, options.dtype)
-    state = Offload(model, options, groups)
+    state = Offload(model, options, groups, defaults)
     if activations != "none":
         state.uses.activations = Activations(state.store, allowance(options, activations))
     own = model.zero_grad
@@ -257,7 +295,7 @@ def place(arguments: Mapping[str, Any]) -> Offload:
         own(set_to_none)
         state.discard()
 
-    model.hilbert, model.zero_grad = state, zero_grad
+    model.hilbert, model.zero_grad, model.__reduce_ex__ = state, zero_grad, refuse_copy
     return state
 
 
@@ -268,23 +306,28 @@ def complete(model: nn.Module, arguments: Mapping[str, Any]) -> Mapping[str, Any
     return given.arguments
 
 
-def prepare(arguments: Mapping[str, Any]) -> Tuple[Options, Groups]:
-    """Options of the store and groups of the optimizer, from all arguments of `offload`."""
+def prepare(arguments: Mapping[str, Any]) -> Tuple[Options, Groups, Dict[str, Any]]:
+    """Options of the store, groups of the optimizer and its defaults, from all arguments of `offload`."""
     model, optimizer = arguments["model"], arguments["optimizer"]
     dtype, disk = arguments["dtype"], arguments["disk"]
+    if not isinstance(model, nn.Module):
+        raise UsageError(f"{type(model).__name__} is not an nn.Module")
     if "hilbert" in model.__dict__:
         raise UsageError(f"{type(model).__name__} was given to hilbert.offload already")
+    if find_state(list(model.parameters())) is not None:
+        raise UsageError(f"{type(model).__name__} shares parameters with a model that was given to hilbert.offload")
     initialise()
-    if isinstance(optimizer, torch.optim.Optimizer):
+    if not isinstance(optimizer, str):
+        defaults = getattr(optimizer, "defaults", {})
         optimizer, groups = take_torch(optimizer)
     else:
         betas = arguments["betas"] or ((0.9, 0.99) if optimizer == "lion" else (0.9, 0.999))
-        rates = {name: arguments[name] for name in ("lr", "eps", "weight_decay")}
-        groups = groups_of(model, arguments["params"], {**rates, "betas": betas})
-    if dtype is not None and dtype not in DTYPES:
-        raise UsageError(f'dtype {dtype}: give "fp32", "bf16" or "fp16"')
+        defaults = {name: arguments[name] for name in ("lr", "eps", "weight_decay")}
+        defaults["betas"] = betas
+        groups = groups_of(model, arguments["params"], defaults)
+    _check_groups(model, groups)
     options = Options(
-        dtype=DTYPES[dtype] if dtype else _main_dtype(model), device=_device(arguments["device"]),
+        dtype=parse_dtype(dtype) or _main_dtype(model), device=_device(arguments["device"]),
         optimizer=optimizer, clip=arguments["clip"] or 0.0,
         disks=[parse_disk(entry) for entry in list_disks(disk)],
         window=parse_size("window", arguments["window"]) or 0, threads=arguments["threads"],
@@ -292,7 +335,19 @@ def prepare(arguments: Mapping[str, Any]) -> Tuple[Options, Groups]:
     _set_budgets(options, arguments["device_memory"], arguments["host_memory"])
     if arguments["activations"] != "none":
         reserve(options, list(model.parameters()))
-    return options, groups
+    return options, groups, defaults
+
+
+def _check_groups(model: nn.Module, groups: Groups) -> None:
+    """Refuses parameters that would not be trained."""
+    names = {id(param): name for name, param in model.named_parameters()}
+    for group in groups:
+        for param in group["params"]:
+            if id(param) not in names:
+                raise UsageError(f"the optimizer has a parameter of shape {list(param.shape)} that is not one of "
+                                 f"{type(model).__name__}")
+            if param.requires_grad and not _is_storable(param):
+                raise UsageError(f"{names[id(param)]} is {param.dtype}, which is not trained: freeze it")
 
 
 def _device(name: Union[None, str, torch.device]) -> torch.device:
@@ -300,6 +355,8 @@ def _device(name: Union[None, str, torch.device]) -> torch.device:
     if name is None:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(name)
+    if device.type not in ("cpu", "cuda"):
+        raise UsageError(f'device {name}: give "cpu", "cuda" or "cuda:N"')
     if device.type == "cuda" and device.index is None:
         index = torch.cuda.current_device()
         if not index and world_size() > 1:

@@ -65,7 +65,7 @@ def plan(model: nn.Module, batch: Any = None, **arguments: Any) -> Plan:
     traced without computing: it counts how often each module is used and what is saved for
     backward. Where that fails, because values decide the path, each is counted once.
     """
-    options, groups = prepare(complete(model, arguments))
+    options, groups, _ = prepare(complete(model, arguments))
     slots = slots_of(model, options, groups)
     store = Store(options)
     for slot in slots.values():

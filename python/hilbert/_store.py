@@ -19,7 +19,7 @@ import warnings
 import weakref
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Deque, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Deque, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 
@@ -29,6 +29,15 @@ from .errors import UsageError
 PIECE = 1 << 24  # elements of a parameter that are converted to fp32 at once
 NAMES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
 DTYPES = {name: dtype for dtype, name in NAMES.items()}
+
+
+def parse_dtype(dtype: Union[None, str, torch.dtype]) -> Optional[torch.dtype]:
+    """Of one of these names, or itself."""
+    if dtype is None or dtype in NAMES:
+        return dtype
+    if dtype not in DTYPES:
+        raise UsageError(f'dtype {dtype}: give "fp32", "bf16" or "fp16"')
+    return DTYPES[dtype]
 
 
 @dataclass
@@ -173,6 +182,8 @@ class Store:
         c.tile_size = 2**64 - 1  # a parameter is one tile
         c.threads, c.saves, c.grows = options.threads, options.saves, options.grows
         for name, value in (options.loss_scale or {}).items():
+            if not hasattr(c.loss_scale, name):
+                raise UsageError(f"loss_scale has no field {name}")
             setattr(c.loss_scale, name, value)
         c.keep_window, c.keep_host = options.keep_window, options.keep_host
         if comm is not None:

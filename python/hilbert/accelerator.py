@@ -102,7 +102,8 @@ class Accelerator(accelerate.Accelerator):
         if name is None:
             offload(model, optimizer=given, **options)
         else:  # one of hilbert's own, with the groups of the one that was given
-            offload(model, optimizer=name, params=given.param_groups, **options)
+            rates = {key: given.defaults[key] for key in ("lr", "betas", "eps", "weight_decay")}
+            offload(model, optimizer=name, params=given.param_groups, **{**rates, **options})
         prepared = PreparedOptimizer(model, given)
         prepared._is_accelerate_prepared = model._is_accelerate_prepared = True
         return prepared

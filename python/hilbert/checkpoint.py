@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from ._offload import Offload, state_of
-from .errors import InputError
+from .errors import InputError, UsageError
 
 
 def save(model: nn.Module, folder: Union[str, Path], extra: Any = None, *, keep: int = 0,
@@ -30,7 +30,7 @@ def save(model: nn.Module, folder: Union[str, Path], extra: Any = None, *, keep:
               for group in state.optimizer.param_groups]
     text = json.dumps({"hilbert": 1, "groups": groups, "extra": extra,
                        "buffers": {name: _encode(buffer) for name, buffer in _buffers(model)}},
-                      default=float)
+                      default=_number)
     state.store.save(str(folder), text, keep)
     if wait:
         state.store.saved()
@@ -72,6 +72,14 @@ def _buffers(model: nn.Module) -> Iterator[Tuple[str, torch.Tensor]]:
         for name, buffer in module._buffers.items():
             if buffer is not None and name not in module._non_persistent_buffers_set:
                 yield (f"{prefix}.{name}" if prefix else name), buffer
+
+
+def _number(value: Any) -> float:
+    """Of a rate that is a tensor."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise UsageError(f"{type(value).__name__} cannot be saved: give what JSON can hold") from None
 
 
 def _encode(buffer: torch.Tensor) -> Dict[str, Any]:

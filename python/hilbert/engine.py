@@ -189,7 +189,7 @@ def _refuse_open(settings: Config, rates: bool, schedule: bool) -> None:
 
 
 def initialize(args: Any = None, model: Optional[nn.Module] = None,
-               optimizer: Optional[torch.optim.Optimizer] = None,
+               optimizer: Union[None, torch.optim.Optimizer, Callable[..., torch.optim.Optimizer]] = None,
                model_parameters: Optional[Iterable[Any]] = None, training_data: Any = None,
                lr_scheduler: Union[None, Any, Callable[[torch.optim.Optimizer], Any]] = None,
                config: Union[None, str, os.PathLike, Mapping[str, Any]] = None,
@@ -199,7 +199,7 @@ def initialize(args: Any = None, model: Optional[nn.Module] = None,
     """As deepspeed.initialize: returns engine, optimizer, data loader and scheduler.
 
     config: a ds_config as a dictionary or a file. The optimizer is that of the config, or a
-    torch.optim.AdamW. auto: values for keys that say "auto", as in {"optimizer.params.lr": 1e-5}; where
+    torch.optim.AdamW, or a function of the parameters that makes one. auto: values for keys that say "auto", as in {"optimizer.params.lr": 1e-5}; where
     rates, clipping and batches stay open, the config is refused. Other arguments (device_memory, host_memory, disk ...) go to
     `hilbert.offload`; folders of the config's nvme are disks already.
     """
@@ -218,6 +218,8 @@ def initialize(args: Any = None, model: Optional[nn.Module] = None,
     if settings.notes and int(os.environ.get("RANK", "0")) == 0:
         print(settings.notes.rstrip("\n"), file=sys.stderr)
     if optimizer is not None:
+        if callable(optimizer):
+            optimizer = optimizer(list(model.parameters() if model_parameters is None else model_parameters))
         options["optimizer"] = optimizer
     elif settings.optimizer is None:
         raise UsageError("the config has no optimizer, and none was given")

@@ -25,6 +25,7 @@ def groups_of(model: nn.Module, params: Optional[Iterable[Any]],
     for group in given or [{"params": []}]:
         members = group["params"]
         members = [members] if isinstance(members, (nn.Parameter, str)) else list(members)
+        members = [m[1] if isinstance(m, tuple) else m for m in members]  # of named_parameters()
         unknown = [m for m in members if isinstance(m, str) and m not in by_name]
         if unknown:
             raise UsageError(f"the model has no parameter {unknown[0]}")
@@ -36,7 +37,7 @@ def groups_of(model: nn.Module, params: Optional[Iterable[Any]],
 def take_torch(optimizer: torch.optim.Optimizer) -> Tuple[str, Groups]:
     """Name and groups of PyTorch's AdamW, or of an Adam without weight decay."""
     kind = type(optimizer).__name__
-    if kind not in ("AdamW", "Adam"):
+    if not isinstance(optimizer, torch.optim.Optimizer) or kind not in ("AdamW", "Adam"):
         raise UsageError(f"optimizer {kind} is not supported: give AdamW, or one of hilbert's names")
     groups = []
     for group in optimizer.param_groups:
@@ -56,10 +57,11 @@ class Optimizer(torch.optim.Optimizer):
     the store; `state_dict` copies them to host memory, `state_parts` one parameter at a time.
     """
 
-    def __init__(self, offload: Any, groups: Groups) -> None:
+    _step_supports_amp_scaling = True  # so that a GradScaler calls `step`, which refuses it
+
+    def __init__(self, offload: Any, groups: Groups, defaults: Dict[str, Any]) -> None:
         self._offload = offload
-        super().__init__(groups, {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8,
-                                  "weight_decay": 0.0, "frozen": False})
+        super().__init__(groups, {**defaults, "frozen": False})  # some schedulers read the defaults
 
     def push_rates(self) -> None:
         """Hands the groups' rates to the store."""
@@ -73,6 +75,8 @@ class Optimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        if getattr(self, "grad_scale", None) is not None:
+            raise UsageError('a GradScaler cannot be used: give dtype="fp16" to offload, and call model.backward')
         self.push_rates()
         self._offload.update()
         return loss

@@ -12,8 +12,7 @@ from typing import Any, Dict, Iterator, List, Tuple, Union
 import torch
 from torch import nn
 
-from ._store import DTYPES
-from .errors import UsageError
+from ._store import parse_dtype
 from ._init import init
 from ._offload import offload, state_of
 from .sizes import available_memory, parse_size
@@ -22,7 +21,7 @@ _WAITING = ("host_memory", "disk")
 _OFFLOAD = [name for name in inspect.signature(offload).parameters if name != "model"]
 
 
-def from_pretrained(kind: Any, folder: Union[str, Path], **arguments: Any) -> nn.Module:
+def from_pretrained(kind: Any, folder: Union[str, Path], **arguments: Any) -> Any:
     """`kind.from_pretrained(folder)` and `hilbert.offload`, without ever holding the whole model.
 
     kind: a class of transformers, such as AutoModelForCausalLM. Arguments of `hilbert.offload` go
@@ -30,9 +29,7 @@ def from_pretrained(kind: Any, folder: Union[str, Path], **arguments: Any) -> nn
     """
     own = {key: arguments.pop(key) for key in _OFFLOAD if key in arguments}
     if own.get("dtype") is not None:
-        if own["dtype"] not in DTYPES:
-            raise UsageError(f'dtype {own["dtype"]}: give "fp32", "bf16" or "fp16"')
-        arguments["dtype"] = DTYPES[own["dtype"]]
+        arguments["dtype"] = parse_dtype(own["dtype"])
     waiting: Dict[str, Any] = {key: own[key] for key in _WAITING if key in own}
     free = available_memory()
     most = parse_size("host_memory", waiting.get("host_memory"), free)

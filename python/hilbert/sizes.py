@@ -38,9 +38,9 @@ def parse_size(label: str, size: Size, whole: Optional[int] = None) -> Optional[
     return int(number * base**power)
 
 
-def list_disks(disk: Union[Disk, Iterable[Disk]]) -> List[Disk]:
-    """One, or several."""
-    return [disk] if isinstance(disk, (str, os.PathLike)) else list(disk)
+def list_disks(disk: Union[None, Disk, Iterable[Disk]]) -> List[Disk]:
+    """One, several or none."""
+    return [disk] if isinstance(disk, (str, os.PathLike)) else list(disk or ())
 
 
 def parse_disk(disk: Disk) -> Tuple[str, int]:

@@ -44,6 +44,18 @@ def start(folder, settings=None, model=None, **more):
                               **{**third(model, folder), **more})
 
 
+def test_notes(tmp_path, capsys):
+    """Of decay there is nothing to say: it is that of the groups, as in DeepSpeed."""
+    start(tmp_path, config(wall_clock_breakdown=True))
+    assert capsys.readouterr().err == "config: without effect here: wall_clock_breakdown\n"
+
+
+def test_optimizer_as_a_function(tmp_path):
+    engine, *_ = start(tmp_path, {"train_batch_size": 2},
+                       optimizer=lambda params: torch.optim.AdamW(params, lr=3e-3))
+    assert engine.get_lr() == [3e-3]
+
+
 def test_equals_torch_with_accumulation(tmp_path):
     torch.manual_seed(0)
     model = Simple()

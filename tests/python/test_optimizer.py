@@ -46,6 +46,14 @@ def test_groups_and_schedulers(tmp_path):
     assert mine.optimizer.param_groups[1]["lr"] == optimizer.param_groups[1]["lr"] < 4e-3
 
 
+def test_defaults(tmp_path):
+    """Some schedulers of transformers take the learning rate from there."""
+    for own in (False, True):
+        model = Net()
+        given = {"optimizer": torch.optim.AdamW(model.parameters(), lr=3e-3)} if own else {"lr": 3e-3}
+        assert hilbert.offload(model, **given, **third(model, tmp_path)).optimizer.defaults["lr"] == 3e-3
+
+
 def test_state_dict_is_that_of_torch(tmp_path):
     mine, theirs, optimizer = twins(tmp_path)
     run(mine, theirs, optimizer, 3)

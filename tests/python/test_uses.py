@@ -359,3 +359,31 @@ def test_graph_of_old_weights(tmp_path):
     mine.step()
     with pytest.raises(RuntimeError, match="inplace|in-place"):
         old.backward()
+
+
+def test_graph_of_a_forward_before_a_step(tmp_path):
+    """The same through saved weights, also if another forward came first."""
+    mine, _, _ = twins(tmp_path)
+    x, other = inputs(2)
+    old = loss_of(mine, x)
+    mine.backward(loss_of(mine, other))
+    mine.step()
+    loss_of(mine, other)
+    with pytest.raises(RuntimeError, match="inplace"):
+        mine.backward(old)
+
+
+@pytest.mark.parametrize("how", ["zero_grad", "gathered"])
+def test_between_forward_and_backward(tmp_path, how):
+    """Gradients of another loss are discarded, or weights are read, after the forward."""
+    def loss(model, x):
+        loss_of(model, x.flip(1)).backward()
+        total = loss_of(model, x)
+        model.zero_grad()
+        if how == "gathered":
+            with hilbert.gathered(model) if model is mine else contextlib.nullcontext():
+                total = total + 0.1 * sum(p.square().mean() for p in model.parameters())
+        return total
+
+    mine, theirs, optimizer = twins(tmp_path, steady=False)
+    train(mine, theirs, optimizer, loss)

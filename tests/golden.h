@@ -18,7 +18,10 @@
         "stablelm_parallel", "cohere", "cohere2", "mistral_nemo", "olmoe", "qwen2_moe",            \
         "granitemoe", "exaone4", "gpt_oss", "deepseek_v2", "deepseek_v2_lite", "deepseek_v3",      \
         "deepseek_v3_plain", "glm4_moe", "glm4_moe_lite", "dots1", "phi_norms", "cohere_norms",    \
-        "stablelm_norms"
+        "stablelm_norms", "glm", "glm4", "seed_oss", "ministral", "starcoder2", "helium",          \
+        "vaultgemma", "cwm", "internlm3", "ernie4_5", "ernie4_5_moe", "minimax_m2", "solar_open",  \
+        "exaone_moe", "flex_olmo", "granitemoeshared", "hunyuan_v1_dense", "hunyuan_v1_moe",       \
+        "ministral3", "nemotron", "arcee", "olmo", "gemma4", "gemma4_values", "gemma4_unified"
 
 enum { GOLDEN_SEQ = 32, GOLDEN_BATCH = 4, GOLDEN_STEPS = 20 };
 

@@ -48,17 +48,23 @@ import tempfile
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import (AutoConfig, AutoModelForCausalLM, Cohere2Config, CohereConfig,
-                          DeepseekV2Config, DeepseekV3Config, Dots1Config,
-                          Exaone4Config, Gemma2Config, Gemma3Config,
-                          Gemma3ForConditionalGeneration, Gemma3TextConfig, GemmaConfig,
-                          Glm4MoeConfig, Glm4MoeLiteConfig, GPT2Config,
-                          GPTNeoXConfig, GptOssConfig, GraniteConfig, GraniteMoeConfig, LlamaConfig,
-                          Mistral3Config, Mistral3ForConditionalGeneration, MistralConfig,
-                          MixtralConfig, Olmo2Config, Olmo3Config, OlmoeConfig,
-                          Phi3Config, PhiConfig, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration,
-                          Qwen2Config, Qwen2MoeConfig, Qwen3Config,
-                          Qwen3MoeConfig, SmolLM3Config, StableLmConfig)
+from transformers import (ArceeConfig, AutoConfig, AutoModelForCausalLM, Cohere2Config,
+                          CohereConfig, CwmConfig, DeepseekV2Config, DeepseekV3Config, Dots1Config,
+                          Ernie4_5_MoeConfig, Ernie4_5Config, Exaone4Config, ExaoneMoeConfig,
+                          FlexOlmoConfig, Gemma2Config, Gemma3Config,
+                          Gemma3ForConditionalGeneration, Gemma3TextConfig, Gemma4Config,
+                          Gemma4ForConditionalGeneration, Gemma4TextConfig, Gemma4UnifiedTextConfig,
+                          GemmaConfig, Glm4Config, Glm4MoeConfig, Glm4MoeLiteConfig, GlmConfig,
+                          GPT2Config, GPTNeoXConfig, GptOssConfig, GraniteConfig, GraniteMoeConfig,
+                          GraniteMoeSharedConfig, HeliumConfig, HunYuanDenseV1Config,
+                          HunYuanMoEV1Config, InternLM3Config, LlamaConfig, MiniMaxM2Config,
+                          Ministral3Config, MinistralConfig, Mistral3Config,
+                          Mistral3ForConditionalGeneration, MistralConfig, MixtralConfig,
+                          NemotronConfig, Olmo2Config, Olmo3Config, OlmoConfig, OlmoeConfig,
+                          Phi3Config, PhiConfig, Qwen2_5_VLConfig,
+                          Qwen2_5_VLForConditionalGeneration, Qwen2Config, Qwen2MoeConfig,
+                          Qwen3Config, Qwen3MoeConfig, SeedOssConfig, SmolLM3Config,
+                          SolarOpenConfig, StableLmConfig, Starcoder2Config, VaultGemmaConfig)
 from transformers.utils import logging
 
 SEQ, BATCH, STEPS = 32, 4, 20
@@ -126,7 +132,7 @@ SMALL = dict(vocab_size=67, hidden_size=24, intermediate_size=26, num_hidden_lay
              num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=96)
 WITHOUT_KV = {k: v for k, v in SMALL.items() if k != "num_key_value_heads"}
 MIXED = dict(output_router_logits=True, router_aux_loss_coef=0.04)
-PLUS = ("gemma",)  # norms with 1 + weight
+PLUS = ("gemma", "gemma2", "gemma3_text", "vaultgemma", "nemotron")  # norms with 1 + weight
 LONG = dict(rope_type="longrope", rope_theta=10000.0, partial_rotary_factor=0.75,
             short_factor=[1.0, 1.1, 1.3], long_factor=[1.0, 2.5, 4.0])
 LATENT = {**SMALL, "num_key_value_heads": 4, "kv_lora_rank": 14, "qk_nope_head_dim": 6,
@@ -236,6 +242,67 @@ FAMILIES = {
     "cohere_norms": lambda: CohereConfig(**SMALL, logit_scale=0.25, use_qk_norm=True),
     "stablelm_norms": lambda: StableLmConfig(
         **{**SMALL, "hidden_size": 32}, use_parallel_residual=True, qk_layernorm=True),
+    "glm": lambda: GlmConfig(**SMALL, head_dim=12),
+    "glm4": lambda: Glm4Config(**SMALL, head_dim=12),
+    "seed_oss": lambda: SeedOssConfig(**SMALL, head_dim=10, attention_dropout=0.0,
+                                      residual_dropout=0.0),
+    "ministral": lambda: MinistralConfig(**{**SMALL, "num_hidden_layers": 3}, head_dim=10,
+                                         sliding_window=6,
+                                         layer_types=["full_attention", "sliding_attention",
+                                                      "full_attention"]),
+    "starcoder2": lambda: Starcoder2Config(**SMALL, sliding_window=9),
+    "helium": lambda: HeliumConfig(**SMALL, head_dim=6, attention_bias=True),
+    "vaultgemma": lambda: VaultGemmaConfig(**{**SMALL, "num_hidden_layers": 3}, head_dim=10,
+                                           query_pre_attn_scalar=6, sliding_window=7,
+                                           attn_logit_softcapping=2.0,
+                                           final_logit_softcapping=3.0),
+    # Without a key for rotary embedding: that is the one of Llama 3.
+    "cwm": lambda: CwmConfig(**SMALL, head_dim=10, sliding_window=6),
+    "internlm3": lambda: InternLM3Config(**SMALL, head_dim=10, attention_bias=True, mlp_bias=True),
+    "ernie4_5": lambda: Ernie4_5Config(**SMALL, head_dim=10, use_bias=True),
+    "ernie4_5_moe": lambda: Ernie4_5_MoeConfig(
+        **{**SMALL, "num_hidden_layers": 3}, moe_intermediate_size=14, moe_num_experts=6, moe_k=2,
+        moe_num_shared_experts=2),
+    "minimax_m2": lambda: MiniMaxM2Config(
+        **{**SMALL, "intermediate_size": 14}, head_dim=12, rotary_dim=6, num_local_experts=6,
+        num_experts_per_tok=2),
+    "solar_open": lambda: SolarOpenConfig(
+        **{k: v for k, v in SMALL.items() if k != "intermediate_size"}, head_dim=12,
+        moe_intermediate_size=14, n_routed_experts=6, num_experts_per_tok=2,
+        routed_scaling_factor=1.5),
+    "exaone_moe": lambda: ExaoneMoeConfig(
+        **{**SMALL, "num_hidden_layers": 3}, head_dim=12, sliding_window=6,
+        sliding_window_pattern=2, moe_intermediate_size=14, num_experts=6, num_experts_per_tok=2),
+    "flex_olmo": lambda: FlexOlmoConfig(**{**SMALL, "intermediate_size": 14}, **MIXED,
+                                        num_experts=6, num_experts_per_tok=3),
+    "granitemoeshared": lambda: GraniteMoeSharedConfig(
+        **{**SMALL, "intermediate_size": 14}, **MIXED, num_local_experts=5, num_experts_per_tok=2,
+        shared_intermediate_size=18, embedding_multiplier=6.0, logits_scaling=3.0,
+        residual_multiplier=0.4, attention_multiplier=0.3),
+    "hunyuan_v1_dense": lambda: HunYuanDenseV1Config(
+        **SMALL, head_dim=10, rope_parameters=dict(rope_type="dynamic", rope_theta=10000.0,
+                                                   alpha=50.0, factor=1.0)),
+    "hunyuan_v1_moe": lambda: HunYuanMoEV1Config(
+        **{**SMALL, "intermediate_size": 14}, head_dim=10, num_experts=5, moe_topk=2),
+    "ministral3": lambda: Ministral3Config(**SMALL, head_dim=10, rope_parameters=dict(
+        rope_type="yarn", rope_theta=1000.0, factor=4.0, beta_fast=4.0, beta_slow=1.0, mscale=1.0,
+        mscale_all_dim=1.0, original_max_position_embeddings=24, llama_4_scaling_beta=0.3)),
+    "nemotron": lambda: NemotronConfig(**{**SMALL, "hidden_size": 32}, mlp_bias=True),
+    "arcee": lambda: ArceeConfig(**SMALL),
+    "olmo": lambda: OlmoConfig(**SMALL),
+    # The shape of E2B: a part of a second embedding for each layer, and keys of earlier layers.
+    "gemma4": lambda: Gemma4TextConfig(
+        **{**SMALL, "num_hidden_layers": 4}, head_dim=8, global_head_dim=12, sliding_window=5,
+        layer_types=["sliding_attention", "full_attention"] * 2, hidden_size_per_layer_input=16,
+        vocab_size_per_layer_input=67, num_kv_shared_layers=2, use_double_wide_mlp=True),
+    # That of 31B: values are the keys, of fewer heads, in layers with full attention.
+    "gemma4_values": lambda: Gemma4TextConfig(
+        **SMALL, head_dim=8, global_head_dim=12, sliding_window=5, num_global_key_value_heads=1,
+        layer_types=["sliding_attention", "full_attention"], hidden_size_per_layer_input=0,
+        attention_k_eq_v=True, final_logit_softcapping=3.0),
+    "gemma4_unified": lambda: Gemma4UnifiedTextConfig(
+        **SMALL, head_dim=8, global_head_dim=12, sliding_window=5,
+        layer_types=["sliding_attention", "full_attention"]),
 }
 
 
@@ -256,11 +323,15 @@ def create(config, seed, pad=None):
         for name, p in model.named_parameters():
             p.normal_(0.0, STD, generator=random)
             if is_vector(name, p) and name.endswith("weight") \
-                    and not config.model_type.startswith(PLUS):
+                    and config.model_type not in PLUS:
                 p.add_(1.0)
+            if config.model_type.startswith("gemma4") and name.endswith("q_norm.weight"):
+                p.mul_(0.25)  # its scores are not divided by the root of the head's size
         for name, p in model.named_buffers():
             if name.endswith("e_score_correction_bias"):
                 p.normal_(0.0, STD, generator=random)
+            if name.endswith("layer_scalar"):
+                p.uniform_(0.5, 1.5, generator=random)
     return model.eval()
 
 
@@ -276,6 +347,12 @@ def make_tokens(vocab, seed):
     return stream.astype(np.uint16)
 
 
+def trained(model):
+    """All but what corrects the choice of experts, which some models have as a parameter."""
+    return [(name, p) for name, p in model.named_parameters()
+            if not name.endswith("e_score_correction_bias")]
+
+
 def optimizer_of(named):
     decayed = lambda name, p: not is_vector(name, p) and not name.endswith("bias")
     decay = [p for name, p in named if decayed(name, p)]
@@ -287,7 +364,7 @@ def optimizer_of(named):
 
 def train(model, windows, autocast=False):
     """Twenty steps. A model in bf16 is updated through fp32 master weights."""
-    named = list(model.named_parameters())
+    named = trained(model)
     pure = named[0][1].dtype == torch.bfloat16
     masters = [(n, p.detach().float().requires_grad_()) for n, p in named] if pure else named
     optimizer = optimizer_of(masters)
@@ -343,7 +420,7 @@ def unstack(name, tensor):
 
 def gradients_of(model):
     """Under the names that hilbert has, which are mostly those of files."""
-    gradients = {name: p.grad.clone() for name, p in model.named_parameters()}
+    gradients = {name: p.grad.clone() for name, p in trained(model)}
     if model.config.model_type == "gpt_neox":
         gradients["embed_out.weight"] = gradients.pop("lm_head.weight")
     if not hasattr(model.config, "num_experts_per_tok"):
@@ -351,8 +428,8 @@ def gradients_of(model):
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder, state_dict=gradients)
         gradients = load_file(os.path.join(folder, "model.safetensors"))
-    stacked = [n for n in gradients if n.endswith(("_linear.weight", "experts.down_proj",
-                                                   "experts.gate_up_proj", "_proj_bias"))]
+    stacked = [n for n in gradients if ".shared_mlp." not in n and n.endswith(
+        ("_linear.weight", "experts.down_proj", "experts.gate_up_proj", "_proj_bias"))]
     for name in stacked:
         gradients.update(unstack(name, gradients.pop(name)))
     return gradients
@@ -406,6 +483,14 @@ def with_images(kind):
                              layer_types=["sliding_attention", "full_attention",
                                           "sliding_attention"]),
             vision_config=sight, mm_tokens_per_image=4, image_token_index=66))
+    if kind == "gemma4_images":
+        return Gemma4ForConditionalGeneration(Gemma4Config(
+            text_config=dict(text, head_dim=8, global_head_dim=12, sliding_window=5,
+                             hidden_size_per_layer_input=4, vocab_size_per_layer_input=67),
+            vision_config=dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1,
+                               num_attention_heads=1, num_key_value_heads=1, head_dim=8,
+                               patch_size=4, position_embedding_size=16),
+            image_token_id=66, video_token_id=65, audio_token_id=64))
     if kind == "mistral3_images":
         return Mistral3ForConditionalGeneration(Mistral3Config(
             text_config=dict(text, model_type="mistral", head_dim=10, sliding_window=None),
@@ -418,7 +503,7 @@ def with_images(kind):
         image_token_id=66, video_token_id=65, vision_start_token_id=64, vision_end_token_id=63))
 
 
-IMAGES = ("gemma3_images", "mistral3_images", "qwen2_5_vl_images")
+IMAGES = ("gemma3_images", "mistral3_images", "qwen2_5_vl_images", "gemma4_images")
 
 
 def make_images(folder, seed):

@@ -47,13 +47,17 @@ HIL_API hil_status hil_model_segment(hil_model *model, const char *name, hil_seg
                                      void *layer);
 
 typedef enum hil_role {
-    HIL_MATRIX,     /* rows x cols, normal with `std`, decayed */
-    HIL_TRANSPOSED, /* the same, but files hold it as cols x rows */
-    HIL_SCALE,      /* a vector of ones, not decayed */
-    HIL_BIAS,       /* a vector of zeros, not decayed */
-    HIL_ROUTER,     /* as HIL_MATRIX, but an adapter for all linear layers leaves it out */
-    HIL_OFFSET,     /* as HIL_BIAS, of a norm: its weight minus 1 */
-    HIL_FIXED,      /* as HIL_BIAS, but never trained: a buffer of files */
+    HIL_MATRIX,      /* rows x cols, normal with `std`, decayed */
+    HIL_TRANSPOSED,  /* the same, but files hold it as cols x rows */
+    HIL_SCALE,       /* a vector of ones, not decayed */
+    HIL_BIAS,        /* a vector of zeros, not decayed */
+    HIL_ROUTER,      /* as HIL_MATRIX, but an adapter for all linear layers leaves it out */
+    HIL_OFFSET,      /* as HIL_BIAS, of a norm: its weight minus 1 */
+    HIL_FIXED,       /* as HIL_BIAS, but never trained: a buffer of files */
+    HIL_FIXED_SCALE, /* as HIL_SCALE, but never trained */
+    HIL_KERNEL, /* of a convolution: `cols` factors of each of `rows` channels, normal with `std`,
+                   decayed; files hold it as rows x 1 x cols */
+    HIL_RATE,   /* a vector of logarithms of numbers from 0.01 to 16, not decayed */
 } hil_role;
 
 /* Vectors need no `std`, and one row; with more, files hold them as rows x cols. */
@@ -106,12 +110,17 @@ HIL_API hil_status hil_linear_add(hil_tape *t, hil_value *x, hil_param *weight, 
 /* Says that these matrices are about to be applied to the same x, by hil_linear: their adapters
    then read it once. */
 HIL_API hil_status hil_linear_share(hil_tape *t, hil_value *x, int count, hil_param *const *weight);
+/* bias may be NULL: 0; and weight, too, if bias is: 1. */
 HIL_API hil_status hil_layernorm(hil_tape *t, hil_value *x, hil_param *weight, hil_param *bias,
-                                 double eps, hil_value **y); /* bias may be NULL */
+                                 double eps, hil_value **y);
+/* The same with 1 + weight. */
+HIL_API hil_status hil_layernorm_plus(hil_tape *t, hil_value *x, hil_param *weight, hil_param *bias,
+                                      double eps, hil_value **y);
 /* LayerNorm of each head of x (B, T, H, D) with weights of its own: `weight` holds those of all
    heads, or is the first of H parameters that were registered one after the other. */
 HIL_API hil_status hil_head_norm(hil_tape *t, hil_value *x, hil_param *weight, double eps,
                                  hil_value **y);
+/* weight may be NULL: 1 */
 HIL_API hil_status hil_rmsnorm(hil_tape *t, hil_value *x, hil_param *weight, double eps,
                                hil_value **y);
 /* The same with 1 + weight. */
@@ -129,6 +138,10 @@ typedef struct hil_rope_options {
     const float *longer;
     int64_t longer_than;
     int64_t first; /* numbers of each head before those that turn */
+    /* Position p is multiplied by 1 + growth log(1 + p / growth_from), the quotient rounded down;
+       0: it is not. For heads of which all numbers turn. */
+    double growth;
+    int64_t growth_from;
 } hil_rope_options;
 HIL_API void hil_rope_defaults_sized(hil_rope_options *options, size_t size);
 #define hil_rope_defaults(options) hil_rope_defaults_sized(options, sizeof *(options))
@@ -151,6 +164,21 @@ HIL_API hil_status hil_attention(hil_tape *t, hil_value *q, hil_value *k, hil_va
 /* The same from one tensor: qkv (B, T, 3 H, D) has the heads of q, then of k, then of v. */
 HIL_API hil_status hil_attention_packed(hil_tape *t, hil_value *qkv,
                                         const hil_attention_options *options, hil_value **y);
+/* A convolution of each channel of x (B, T, C) with the positions before, inside each document,
+   then SiLU. `kernel` is a HIL_KERNEL of C channels. */
+HIL_API hil_status hil_causal_conv(hil_tape *t, hil_value *x, hil_param *kernel, hil_value **y);
+typedef struct hil_delta_options {
+    size_t size;                /* set by hil_delta_defaults */
+    int64_t key_heads, key_dim; /* of q and k */
+    hil_param *rate, *bias;     /* of each head of values: HIL_RATE, and a vector */
+} hil_delta_options;
+HIL_API void hil_delta_defaults_sized(hil_delta_options *options, size_t size);
+#define hil_delta_defaults(options) hil_delta_defaults_sized(options, sizeof *(options))
+/* Linear attention by the gated delta rule, inside each document: qkv (B, T, C) holds the heads of
+   q, of k, and of v; b and a (B, T, H) how much each of the H heads of v writes and forgets; y is
+   (B, T, H, D). H is a multiple of key_heads. q and k are normalised. */
+HIL_API hil_status hil_delta_rule(hil_tape *t, hil_value *qkv, hil_value *b, hil_value *a,
+                                  const hil_delta_options *options, hil_value **y);
 typedef enum hil_gelu_kind { HIL_GELU_EXACT, HIL_GELU_APPROXIMATE } hil_gelu_kind;
 HIL_API hil_status hil_gelu(hil_tape *t, hil_value *x, hil_gelu_kind kind, hil_value **y);
 HIL_API hil_status hil_swiglu(hil_tape *t, hil_value *gate, hil_value *up, hil_value **y);
@@ -163,9 +191,11 @@ HIL_API hil_status hil_geglu(hil_tape *t, hil_value *gate, hil_value *up, hil_ge
 /* The square of positive numbers, 0 for others. */
 HIL_API hil_status hil_relu_squared(hil_tape *t, hil_value *x, hil_value **y);
 HIL_API hil_status hil_multiply(hil_tape *t, hil_value *x, hil_value *y, hil_value **product);
-/* Each row of x (..., C) times the sigmoid of its gate (..., 1). */
+/* x (..., C) times the sigmoids of the gates: one for each row (..., 1), or as many as in x. */
 HIL_API hil_status hil_sigmoid_gate(hil_tape *t, hil_value *x, hil_value *gates, hil_value **y);
 HIL_API hil_status hil_scale(hil_tape *t, hil_value *x, double factor, hil_value **y);
+/* x times a parameter of one number: HIL_FIXED_SCALE, because it gets no gradient. */
+HIL_API hil_status hil_scale_fixed(hil_tape *t, hil_value *x, hil_param *factor, hil_value **y);
 /* cap * tanh(x / cap) */
 HIL_API hil_status hil_softcap(hil_tape *t, hil_value *x, double cap, hil_value **y);
 /* Cuts the last dimension into 1 to 4 parts of these sizes. */

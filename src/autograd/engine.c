@@ -229,24 +229,36 @@ hil_status hil_engine_cache_begin(hil_engine *e, int64_t positions)
     e->cache.capacity = CACHE_SLOTS;
     HIL_TRY(HIL_ALLOC(CACHE_SLOTS, &e->cache.k));
     HIL_TRY(HIL_ALLOC(CACHE_SLOTS, &e->cache.norm));
+    for (int i = 0; i < 2; ++i) HIL_TRY(HIL_ALLOC(CACHE_SLOTS, &e->cache.state[i]));
     return HIL_ALLOC(CACHE_SLOTS, &e->cache.v);
 }
 
 hil_status hil_engine_extend(hil_engine *e, const hil_micro *micro, float *logits)
 {
     double none = 0;
-    e->context.cache = &e->cache;
+    hil_kv_cache *cache = &e->cache;
+    e->context.cache = cache;
     e->context.logits = logits;
-    e->cache.next = e->cache.next_norm = 0;
+    cache->next = cache->next_norm = cache->next_state = 0;
+    cache->before = -1;
     HIL_TRY(forward_only(e, micro, HIL_MODE_GENERATE, &none));
-    e->cache.length += micro->length;
+    cache->before = cache->length;
+    cache->length += micro->length;
+    cache->turn = !cache->turn;
     return HIL_OK;
 }
 
-void hil_engine_cache_cut(hil_engine *e, int64_t length)
+int64_t hil_engine_cache_cut(hil_engine *e, int64_t length)
 {
-    assert(length >= 0 && length <= e->cache.length);
-    e->cache.length = length;
+    hil_kv_cache *cache = &e->cache;
+    assert(length >= 0 && length <= cache->length);
+    if (cache->states && length < cache->length) {
+        bool undo = cache->before >= 0 && cache->before <= length;
+        length = undo ? cache->before : 0;
+        if (undo) cache->turn = !cache->turn;
+        cache->before = -1;
+    }
+    return cache->length = length;
 }
 
 void hil_engine_cache_end(hil_engine *e)
@@ -256,6 +268,11 @@ void hil_engine_cache_end(hil_engine *e)
         hil_buffers_give(e->buffers, e->cache.v[i]);
     }
     for (size_t i = 0; i < e->cache.norms; ++i) hil_buffers_give(e->buffers, e->cache.norm[i]);
+    for (int turn = 0; turn < 2; ++turn) {
+        for (size_t i = 0; i < e->cache.states; ++i)
+            hil_buffers_give(e->buffers, e->cache.state[turn][i]);
+        hil_free(e->cache.state[turn]);
+    }
     hil_free(e->cache.k);
     hil_free(e->cache.v);
     hil_free(e->cache.norm);

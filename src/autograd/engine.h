@@ -85,8 +85,9 @@ void hil_engine_kept(const hil_engine *engine, uint64_t kept[HIL_TIERS]);
    the last position. */
 hil_status hil_engine_cache_begin(hil_engine *engine, int64_t positions);
 hil_status hil_engine_extend(hil_engine *engine, const hil_micro *micro, float *logits);
-/* Forgets all but the first `length` positions. */
-void hil_engine_cache_cut(hil_engine *engine, int64_t length);
+/* Forgets all but the first `length` positions, or more: those that recurrences cannot take back.
+   Returns how many are kept. */
+int64_t hil_engine_cache_cut(hil_engine *engine, int64_t length);
 void hil_engine_cache_end(hil_engine *engine);
 
 /* Called on the caller's thread before each segment of a pass without gradients. A failure ends the

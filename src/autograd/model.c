@@ -46,29 +46,36 @@ hil_status hil_model_segment(hil_model *model, const char *name, hil_segment_fn 
     return HIL_OK;
 }
 
+#define RATE_MOST 16
+
 static hil_status add_param(hil_model *model, const char *name, const hil_param_form *form,
                             bool expert, hil_param **out)
 {
     bool matrix =
         form->role == HIL_MATRIX || form->role == HIL_TRANSPOSED || form->role == HIL_ROUTER;
+    bool kernel = form->role == HIL_KERNEL;
     hil_param_spec spec = {
         .name = name,
         .shape = matrix ? (hil_shape){2, {form->rows, form->cols}} : (hil_shape){1, {form->cols}},
-        .init = form->role == HIL_SCALE ? HIL_INIT_ONE : HIL_INIT_ZERO,
+        .init = form->role == HIL_SCALE || form->role == HIL_FIXED_SCALE ? HIL_INIT_ONE
+                : form->role == HIL_RATE                                 ? HIL_INIT_LOG
+                                                                         : HIL_INIT_ZERO,
         .std = form->std,
-        .no_decay = !matrix,
+        .bound = RATE_MOST,
+        .no_decay = !matrix && !kernel,
         .transposed = form->role == HIL_TRANSPOSED,
         .group = (int)model->count,
         .mixture = expert || form->role == HIL_ROUTER,
         .router = form->role == HIL_ROUTER,
     };
-    if (matrix) spec.init = HIL_INIT_NORMAL;
+    if (matrix || kernel) spec.init = HIL_INIT_NORMAL;
     if (!matrix && form->rows > 1) {
         spec.shape.dim[0] *= form->rows;
         spec.filed = (hil_shape){2, {form->rows, form->cols}};
     }
+    if (kernel) spec.filed = (hil_shape){3, {form->rows, 1, form->cols}};
     HIL_TRY(hil_store_add(model->store, &spec, out));
-    if (form->role == HIL_FIXED) hil_param_freeze(*out);
+    if (form->role == HIL_FIXED || form->role == HIL_FIXED_SCALE) hil_param_freeze(*out);
     return HIL_OK;
 }
 

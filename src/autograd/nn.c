@@ -50,12 +50,25 @@ hil_status hil_embedding_padded(hil_tape *t, hil_value *ids, hil_param *table, i
     return hil_tape_apply(t, &(hil_apply){&hil_op_embedding, &attr, 1, 1, 1, {ids}, {table}}, y);
 }
 
+static hil_status layernorm(hil_tape *t, hil_value *x, hil_param *const vector[2],
+                            const hil_norm_attr *attr, hil_value **y)
+{
+    int params = vector[1] ? 2 : vector[0] ? 1 : 0;
+    return hil_tape_apply(
+        t, &(hil_apply){&hil_op_layernorm, attr, 1, 1, params, {x}, {vector[0], vector[1]}}, y);
+}
+
 hil_status hil_layernorm(hil_tape *t, hil_value *x, hil_param *weight, hil_param *bias, double eps,
                          hil_value **y)
 {
-    hil_norm_attr attr = {.eps = eps};
-    return hil_tape_apply(
-        t, &(hil_apply){&hil_op_layernorm, &attr, 1, 1, bias ? 2 : 1, {x}, {weight, bias}}, y);
+    return layernorm(t, x, (hil_param *[]){weight, bias}, &(hil_norm_attr){.eps = eps}, y);
+}
+
+hil_status hil_layernorm_plus(hil_tape *t, hil_value *x, hil_param *weight, hil_param *bias,
+                              double eps, hil_value **y)
+{
+    return layernorm(t, x, (hil_param *[]){weight, bias}, &(hil_norm_attr){.eps = eps, .offset = 1},
+                     y);
 }
 
 hil_status hil_head_norm(hil_tape *t, hil_value *x, hil_param *weight, double eps, hil_value **y)
@@ -67,7 +80,8 @@ hil_status hil_head_norm(hil_tape *t, hil_value *x, hil_param *weight, double ep
 static hil_status rmsnorm(hil_tape *t, hil_value *x, hil_param *weight, const hil_norm_attr *attr,
                           hil_value **y)
 {
-    return hil_tape_apply(t, &(hil_apply){&hil_op_rmsnorm, attr, 1, 1, 1, {x}, {weight}}, y);
+    return hil_tape_apply(
+        t, &(hil_apply){&hil_op_rmsnorm, attr, 1, 1, weight ? 1 : 0, {x}, {weight}}, y);
 }
 
 hil_status hil_rmsnorm(hil_tape *t, hil_value *x, hil_param *weight, double eps, hil_value **y)
@@ -100,7 +114,13 @@ hil_status hil_rope_with(hil_tape *t, hil_value *x, const float *frequency,
     if (options) HIL_TRY(hil_sized_take(&own, sizeof own, options, "hil_rope_with"));
     int64_t length = x->tensor.shape.ndim > 1 ? x->tensor.shape.dim[1] : 0;
     if (t->context->mode == HIL_MODE_GENERATE) length += t->context->cache->length;
-    hil_rope_attr attr = {frequency, own.dims, own.interleaved, own.factor, own.first};
+    hil_rope_attr attr = {.frequency = frequency,
+                          .dims = own.dims,
+                          .interleaved = own.interleaved,
+                          .factor = own.factor,
+                          .first = own.first,
+                          .growth = own.growth,
+                          .growth_from = own.growth_from};
     if (own.longer && length > own.longer_than) attr.frequency = own.longer;
     return hil_tape_apply(t, &(hil_apply){&hil_op_rope, &attr, 2, 1, 0, {x, t->batch[2]}, {NULL}},
                           y);
@@ -217,6 +237,12 @@ hil_status hil_scale(hil_tape *t, hil_value *x, double factor, hil_value **y)
 {
     hil_scale_attr attr = {factor};
     return hil_tape_apply(t, &(hil_apply){&hil_op_scale, &attr, 1, 1, 0, {x}, {NULL}}, y);
+}
+
+hil_status hil_scale_fixed(hil_tape *t, hil_value *x, hil_param *factor, hil_value **y)
+{
+    hil_scale_attr attr = {1};
+    return hil_tape_apply(t, &(hil_apply){&hil_op_scale, &attr, 1, 1, 1, {x}, {factor}}, y);
 }
 
 hil_status hil_softcap(hil_tape *t, hil_value *x, double cap, hil_value **y)

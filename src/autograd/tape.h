@@ -60,13 +60,20 @@ typedef enum hil_mode {
 
 /* The key-value cache of generation: one slot (keys and values) per attention call in a pass.
    Beside them, the norms of weights with adapters (DoRA): one slot per layer, computed in the first
-   pass. */
+   pass.
+
+   [Note: states] A recurrence keeps a state instead, from which no position can be taken back. So
+   it has two: a pass reads one and writes the other, and they change places when the pass is over.
+   A pass that fails leaves no trace, and the last one can be undone. */
 typedef struct hil_kv_cache {
     void **k, **v, **norm;
-    size_t count, norms, capacity; /* slots; of each kind at most */
-    int64_t positions;             /* capacity of each slot */
-    int64_t length;                /* positions filled */
-    size_t next, next_norm;        /* the slots of the next calls in this pass */
+    void **state[2];                       /* one slot per recurrence in a pass */
+    size_t count, norms, states, capacity; /* slots; of each kind at most */
+    int64_t positions;                     /* capacity of each slot */
+    int64_t length;                        /* positions filled */
+    size_t next, next_norm, next_state;    /* the slots of the next calls in this pass */
+    int turn;                              /* which state has all positions filled */
+    int64_t before;                        /* how many the other one has; -1: it is not whole */
 } hil_kv_cache;
 
 /* One micro-batch. Borrows its arrays. */

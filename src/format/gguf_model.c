@@ -102,10 +102,12 @@ static hil_status check_config(const hil_config *c)
                         "the architecture %s cannot be exported to GGUF; convert_hf_to_gguf.py of "
                         "llama.cpp reads the model folder",
                         c->arch->name);
-    if (c->rope.kind == HIL_ROPE_YARN || c->rope.kind == HIL_ROPE_LONG)
-        return hil_fail(HIL_ERR_INPUT,
-                        "a model with YaRN or LongRoPE scaling cannot be exported to GGUF; "
-                        "convert_hf_to_gguf.py of llama.cpp reads the model folder");
+    if (c->rope.kind == HIL_ROPE_YARN || c->rope.kind == HIL_ROPE_LONG ||
+        c->rope.kind == HIL_ROPE_PROPORTIONAL)
+        return hil_fail(
+            HIL_ERR_INPUT,
+            "a model with YaRN, LongRoPE or proportional scaling cannot be exported to GGUF; "
+            "convert_hf_to_gguf.py of llama.cpp reads the model folder");
     if (is_gpt2(c) && c->activation != HIL_GELU_TANH)
         what = "the activation gelu in GPT-2 (only gelu_new)";
     else if (c->scale_by_layer)

@@ -28,8 +28,15 @@ typedef struct hil_mixture_names {
     const char *gate_bias, *up_bias, *down_bias; /* of all experts */
     const char *correction; /* the whole name of a bias where experts are chosen */
     /* Of the expert that all tokens have; `shared`: how much of it each has, NULL: all. */
-    const char *shared_gate, *shared_up, *shared_down, *shared;
+    const char *shared_gate, *shared_up, *shared_gate_up, *shared_down, *shared;
 } hil_mixture_names;
+
+/* What a vector of the model is in files. */
+typedef enum hil_arch_flat {
+    HIL_FLAT_NOT,     /* the same */
+    HIL_FLAT_EXPERTS, /* (experts, numbers) */
+    HIL_FLAT_ROW,     /* (1, numbers) */
+} hil_arch_flat;
 
 /* [Note: stacked tensors] A tensor in files that holds parameters of the model, or is one under
    another name. With a * in `param` it has a matrix of each expert, (experts, rows, cols), else it
@@ -40,7 +47,7 @@ typedef struct hil_arch_stack {
     const char *tensor, *param; /* after "<blocks>N." */
     int part, parts;
     bool interleaved;
-    bool flat; /* (experts, numbers) in files, a vector of the model */
+    hil_arch_flat flat;
     bool saved;
 } hil_arch_stack;
 /* How transformers 5 stacks experts in memory: in two tensors under `stack`. */
@@ -55,12 +62,18 @@ typedef struct hil_arch_stack {
 #define HIL_ARCH_ENDS                                                                              \
     .embedding = "model.embed_tokens", .blocks = "model.layers.", .norm = "model.norm",            \
     .head = "lm_head"
-#define HIL_ARCH_ATTENTION                                                                         \
+#define HIL_ARCH_PROJECTIONS                                                                       \
     .q = "self_attn.q_proj", .k = "self_attn.k_proj", .v = "self_attn.v_proj",                     \
-    .q_norm = "self_attn.q_norm", .k_norm = "self_attn.k_norm", .o = "self_attn.o_proj"
+    .o = "self_attn.o_proj"
+#define HIL_ARCH_ATTENTION                                                                         \
+    HIL_ARCH_PROJECTIONS, .q_norm = "self_attn.q_norm", .k_norm = "self_attn.k_norm"
 #define HIL_ARCH_EXPERTS                                                                           \
     .router = "mlp.gate", .gate = "mlp.experts.*.gate_proj", .up = "mlp.experts.*.up_proj",        \
     .down = "mlp.experts.*.down_proj"
+/* Those of Mixtral. */
+#define HIL_ARCH_BLOCK_SPARSE                                                                      \
+    .router = "block_sparse_moe.gate", .gate = "block_sparse_moe.experts.*.w1",                    \
+    .up = "block_sparse_moe.experts.*.w3", .down = "block_sparse_moe.experts.*.w2"
 /* Those of DeepSeek, with the experts that all tokens have. */
 #define HIL_ARCH_SHARED_EXPERTS                                                                    \
     HIL_ARCH_EXPERTS, .correction = "mlp.gate.e_score_correction_bias",                            \
@@ -84,6 +97,7 @@ struct hil_arch {
     const hil_arch_names *names;
     const hil_mixture_names *mixture; /* NULL: it has no experts */
     const hil_arch_stack *stacks;     /* ended by one without a tensor; NULL: there are none */
+    bool varied;                      /* its layers may differ: it reads per_layer_config */
     hil_status (*read)(const hil_config_reader *reader);
     hil_status (*build)(hil_model *model, const hil_config *config);
 };
@@ -94,11 +108,23 @@ extern const hil_arch hil_arch_gpt2, hil_arch_llama, hil_arch_mistral, hil_arch_
     hil_arch_cohere2, hil_arch_olmo2, hil_arch_olmo3, hil_arch_granite, hil_arch_smollm3,
     hil_arch_olmoe, hil_arch_qwen2_moe, hil_arch_granite_moe, hil_arch_exaone4, hil_arch_gpt_oss,
     hil_arch_deepseek_v2, hil_arch_deepseek_v3, hil_arch_kimi_k2, hil_arch_glm4_moe,
-    hil_arch_glm4_moe_lite, hil_arch_dots1;
+    hil_arch_glm4_moe_lite, hil_arch_dots1, hil_arch_glm, hil_arch_glm4, hil_arch_seed_oss,
+    hil_arch_ministral, hil_arch_starcoder2, hil_arch_helium, hil_arch_vaultgemma, hil_arch_cwm,
+    hil_arch_internlm3, hil_arch_ernie, hil_arch_ernie_moe, hil_arch_minimax_m2,
+    hil_arch_solar_open, hil_arch_exaone_moe, hil_arch_flex_olmo, hil_arch_granite_moe_shared,
+    hil_arch_hunyuan, hil_arch_hunyuan_moe, hil_arch_ministral3, hil_arch_nemotron, hil_arch_arcee,
+    hil_arch_olmo, hil_arch_gemma4, hil_arch_gemma4_unified;
+/* llama.c: reads the sizes, RMSNorm's epsilon, dropout of attention, whether the head is tied,
+   hidden_act (SiLU) and rotary embedding. */
+hil_status hil_config_read_usual(const hil_config_reader *r);
 /* llama.c: reads the keys of Llama, for architectures that have those and more. */
 hil_status hil_config_read_llama(const hil_config_reader *r);
 /* Those of HIL_ARCH_EXPERTS in one tensor. */
 extern const hil_arch_stack hil_arch_usual_stacks[];
+/* Those of HIL_ARCH_BLOCK_SPARSE. */
+extern const hil_arch_stack hil_arch_block_sparse_stacks[];
+/* gemma.c: those of Gemma 2 and later. */
+extern const hil_arch_names hil_arch_gemma_names;
 /* The names that Llama gave most architectures. */
 extern const hil_arch_names hil_arch_usual_names;
 

@@ -14,6 +14,15 @@ hil_status hil_build_param(hil_model *model, const char *module, const hil_param
     return hil_model_param(model, name, form, out);
 }
 
+hil_status hil_build_config(hil_model *model, const hil_config *config, const hil_config **out)
+{
+    hil_config *copy;
+    HIL_TRY(hil_model_alloc(model, sizeof *copy, (void **)&copy));
+    *copy = *config;
+    *out = copy;
+    return HIL_OK;
+}
+
 /* A vector for each row of the form. */
 static hil_status build_series(hil_model *model, const char *pattern, const hil_param_form *form,
                                hil_param **first)

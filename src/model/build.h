@@ -13,10 +13,13 @@ hil_status hil_build_model(hil_model **out, const hil_config *config);
 /* hil_arch.build of architectures whose block is made of the config's options. */
 hil_status hil_build_decoder(hil_model *model, const hil_config *config);
 
+/* A copy of the config, which is freed with the model. */
+hil_status hil_build_config(hil_model *model, const hil_config *config, const hil_config **out);
+
 /* Frequencies of rotary embedding; freed with the model. */
 typedef struct hil_rope_table {
     const float *frequency;
-    hil_rope_options options;
+    hil_rope_options options, query; /* of keys, and of queries */
 } hil_rope_table;
 hil_status hil_build_rope(hil_model *model, const hil_config *config, const hil_rope_config *rope,
                           hil_rope_table *out);

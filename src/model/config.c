@@ -36,7 +36,9 @@ int64_t hil_config_window(const hil_config *config, int64_t layer)
 static hil_status refuse_unsupported(const hil_config_reader *r)
 {
     const json_t *differ = json_object_get(r->object, "per_layer_config");
-    if (differ && !json_is_null(differ) && !(json_is_object(differ) && !json_object_size(differ)))
+    bool none =
+        !differ || json_is_null(differ) || (json_is_object(differ) && !json_object_size(differ));
+    if (!none && !r->config->arch->varied)
         return hil_config_refuse(r, "per_layer_config",
                                  "is set: layers that differ are not supported");
     HIL_TRY(hil_config_quant(r));
@@ -151,7 +153,8 @@ static hil_status read_config(const hil_config_reader *r)
     if (c->norm_eps == 0) c->norm_eps = 1e-6;
     if (c->rope.theta == 0) c->rope.theta = 10000;
     if (c->local_rope.theta == 0) c->local_rope.theta = 10000;
-    c->rope.factor = c->local_rope.factor = 1;
+    if (c->rope.factor == 0) c->rope.factor = 1;
+    c->local_rope.factor = 1;
     HIL_TRY(refuse_unsupported(r));
     HIL_TRY(hil_config_size(r, "vocab_size", NULL, VOCAB_MAX, &c->vocab));
     HIL_TRY(hil_config_real(r, "initializer_range", 0, 100, &c->init_std));
@@ -203,6 +206,13 @@ hil_status hil_config_read(hil_config *out, const char *path, hil_bytes *config,
     HIL_TRY(hil_path_join(file, path, "."));
     if (hil_file_exists(file)) {
         HIL_TRY(hil_path_join(file, path, "config.json"));
+        HIL_TRY(hil_path_join(beside, path, "checkpoints/latest"));
+        if (!hil_file_exists(file) && hil_file_exists(beside))
+            return hil_fail(HIL_ERR_INPUT,
+                            "%s: no config.json is there: not a model, or one that was not written "
+                            "whole (continue its run with --resume, or make a model of its newest "
+                            "checkpoint: hilbert export %s MODEL)",
+                            path, path);
         if (!hil_file_exists(file))
             return hil_fail(HIL_ERR_INPUT,
                             "%s: no config.json is there: not a model, or one that was not written "

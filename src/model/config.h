@@ -6,25 +6,34 @@
 #include "tensor/quant.h"
 
 typedef struct hil_arch hil_arch; /* arch.h */
-typedef enum hil_activation { HIL_GELU, HIL_GELU_TANH, HIL_SILU } hil_activation;
+typedef enum hil_activation {
+    HIL_GELU,
+    HIL_GELU_TANH,
+    HIL_SILU,
+    HIL_RELU_SQUARED, /* only in MLPs without gates */
+} hil_activation;
 typedef enum hil_rope_kind {
     HIL_ROPE_DEFAULT,
     HIL_ROPE_LINEAR,
     HIL_ROPE_LLAMA3,
     HIL_ROPE_YARN,
     HIL_ROPE_LONG,
+    HIL_ROPE_PROPORTIONAL, /* a part turns, with the pairs and frequencies of whole heads */
 } hil_rope_kind;
 typedef enum hil_norm_kind {
     HIL_NORM_RMS,
     HIL_NORM_RMS_PLUS, /* RMSNorm with 1 + weight */
     HIL_NORM_LAYER,
+    HIL_NORM_LAYER_PLUS, /* LayerNorm with 1 + weight */
+    HIL_NORM_LAYER_BARE, /* LayerNorm without weight and bias */
 } hil_norm_kind;
-/* How queries and keys are normalised before they turn. */
+/* How queries and keys are normalised before they turn, or after it. */
 typedef enum hil_qk_norm {
     HIL_QK_NORM_NONE,
-    HIL_QK_NORM_HEAD,  /* each head, with the same weights */
-    HIL_QK_NORM_OWN,   /* each head, with weights of its own and without bias */
-    HIL_QK_NORM_WHOLE, /* the whole projection */
+    HIL_QK_NORM_HEAD,   /* each head, with the same weights */
+    HIL_QK_NORM_OWN,    /* each head, with weights of its own and without bias */
+    HIL_QK_NORM_WHOLE,  /* the whole projection */
+    HIL_QK_NORM_TURNED, /* as HEAD, but after it has turned */
 } hil_qk_norm;
 
 #define HIL_LAYERS_MAX 10000
@@ -41,6 +50,7 @@ typedef struct hil_rope_config {
     double attention_factor; /* of sine and cosine; 0: 1 */
     double beta_fast, beta_slow; /* YaRN */
     double score_factor;         /* of attention's scores, in DeepSeek alone; 0: 1 */
+    double growth; /* of queries, from original_positions on: hil_rope_options; 0: none */
     bool truncate;
     int factors; /* LongRoPE: for each frequency, in short and in long sequences */
     float short_factor[HIL_ROPE_FACTORS], long_factor[HIL_ROPE_FACTORS];
@@ -53,6 +63,16 @@ typedef struct hil_latent_config {
     int64_t still;   /* numbers of a head that do not turn, before the head_dim that do */
     int64_t value;   /* those of a value */
 } hil_latent_config;
+
+/* What differs between the layers of Gemma 4, and what they get beside x: gemma4.c. */
+typedef struct hil_varied_config {
+    int64_t head_dim, kv_heads; /* of layers with full attention */
+    bool same_values;           /* their values are the keys before their norm */
+    int64_t reusing; /* so many layers at the end have the keys and values of earlier ones */
+    bool wide;       /* those have an MLP of twice the width */
+    int64_t input;   /* numbers that each layer gets of each token; 0: none */
+    int64_t inputs;  /* rows of their table */
+} hil_varied_config;
 
 typedef struct hil_mixture_config {
     int64_t experts;                 /* 0: no mixture */
@@ -100,6 +120,7 @@ typedef struct hil_config {
     hil_rope_config rope;
     hil_mixture_config mixture;
     hil_latent_config latent;
+    hil_varied_config varied;
     bool has_local; /* layers with sliding attention have a rotary embedding of their own */
     hil_rope_config local_rope;
     /* Of a model that has images or sounds, too: its model_type and what is left out; "": none. */

@@ -76,6 +76,15 @@ hil_status hil_config_grouped_mixture(const hil_config_reader *r, int64_t shared
     return HIL_OK;
 }
 
+hil_status hil_config_check_mixture(const hil_config_reader *r)
+{
+    const hil_mixture_config *m = &r->config->mixture;
+    if (m->experts > EXPERTS_MAX) return hil_config_refuse(r, "num_experts", "is too large");
+    if (m->chosen > m->experts || m->chosen > CHOSEN_MAX)
+        return hil_config_refuse(r, "num_experts_per_tok", "is larger than the number of experts");
+    return HIL_OK;
+}
+
 hil_status hil_config_mixture(const hil_config_reader *r, const char *experts)
 {
     hil_mixture_config *m = &r->config->mixture;
@@ -83,11 +92,29 @@ hil_status hil_config_mixture(const hil_config_reader *r, const char *experts)
     HIL_TRY(hil_config_size(r, experts, "num_experts", EXPERTS_MAX, &m->experts));
     HIL_TRY(hil_config_size(r, "num_experts_per_tok", NULL, CHOSEN_MAX, &m->chosen));
     HIL_TRY(hil_config_size(r, "moe_intermediate_size", NULL, HIL_CONFIG_WIDTH_MAX, &m->width));
-    if (m->chosen > m->experts)
-        return hil_config_refuse(r, "num_experts_per_tok", "is larger than the number of experts");
+    HIL_TRY(hil_config_check_mixture(r));
     HIL_TRY(hil_config_bool(r, "norm_topk_prob", &m->normalized));
     HIL_TRY(hil_config_real(r, "router_aux_loss_coef", 0, 1e6, &m->balance));
     HIL_TRY(hil_config_bool(r, "output_router_logits", &balanced));
     if (!balanced) m->balance = 0;
     return read_dense_layers(r);
+}
+
+hil_status hil_config_mlp_types(const hil_config_reader *r)
+{
+    hil_config *c = r->config;
+    const json_t *kinds = json_object_get(r->object, "mlp_layer_types");
+    if (!kinds || json_is_null(kinds)) return HIL_OK;
+    if ((int64_t)json_array_size(kinds) != c->layers)
+        return hil_config_refuse(r, "mlp_layer_types", "must be a list with an entry per layer");
+    memset(c->mixture.dense, 0, sizeof c->mixture.dense);
+    for (int64_t n = 0; n < c->layers; ++n) {
+        const char *kind = json_string_value(json_array_get(kinds, (size_t)n));
+        bool dense = kind && strcmp(kind, "dense") == 0;
+        if (!dense && !(kind && strcmp(kind, "sparse") == 0))
+            return hil_config_refuse(r, "mlp_layer_types",
+                                     "has other entries than dense and sparse");
+        if (dense) c->mixture.dense[n / 64] |= (uint64_t)1 << (n % 64);
+    }
+    return HIL_OK;
 }

@@ -53,6 +53,13 @@ hil_status hil_config_refuse_flag(const hil_config_reader *r, const char *key)
     return on ? hil_config_refuse(r, key, "is true, which is not supported") : HIL_OK;
 }
 
+hil_status hil_config_refuse_number(const hil_config_reader *r, const char *key)
+{
+    double number = 0;
+    HIL_TRY(hil_json_real(r->object, key, r->what, &number));
+    return number == 0 ? HIL_OK : hil_config_refuse(r, key, "other than 0 is not supported");
+}
+
 static hil_status read_heads(const hil_config_reader *r, bool must_divide)
 {
     hil_config *c = r->config;
@@ -144,6 +151,7 @@ hil_status hil_config_activation(const hil_config_reader *r, const char *key, un
         {"gelu_python", HIL_GELU},
         {"silu", HIL_SILU},
         {"swish", HIL_SILU},
+        {"relu2", HIL_RELU_SQUARED},
     };
     const char *name = NULL;
     HIL_TRY(hil_json_string(r->object, key, r->what, &name));
@@ -153,11 +161,12 @@ hil_status hil_config_activation(const hil_config_reader *r, const char *key, un
             r->config->activation = known[i].activation;
             return HIL_OK;
         }
-    bool silu = kinds >> HIL_SILU & 1;
+    const char *only = kinds >> HIL_SILU & 1 ? "silu is supported"
+                       : kinds >> HIL_RELU_SQUARED & 1
+                           ? "relu2 is supported"
+                           : "gelu, gelu_new, gelu_fast and gelu_pytorch_tanh are supported";
     return hil_fail(HIL_ERR_INPUT, "%s: \"%s\" is \"%.40s\"; for %s only %s", r->what, key, name,
-                    r->config->arch->name,
-                    silu ? "silu is supported"
-                         : "gelu, gelu_new, gelu_fast and gelu_pytorch_tanh are supported");
+                    r->config->arch->name, only);
 }
 
 hil_status hil_config_sliding_window(const hil_config_reader *r, bool use)

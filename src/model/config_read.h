@@ -29,6 +29,8 @@ hil_status hil_config_bool(const hil_config_reader *r, const char *key, bool *ou
 
 /* Refuses a key that is true. */
 hil_status hil_config_refuse_flag(const hil_config_reader *r, const char *key);
+/* Refuses a number other than 0. */
+hil_status hil_config_refuse_number(const hil_config_reader *r, const char *key);
 
 /* The sizes under their usual keys. With `must_divide` the heads divide the hidden size even where
    head_dim is given. */
@@ -46,7 +48,9 @@ hil_status hil_config_attention_bias(const hil_config_reader *r);
 hil_status hil_config_activation(const hil_config_reader *r, const char *key, unsigned kinds);
 /* rope_theta, rope_scaling, rope_parameters. */
 hil_status hil_config_rope(const hil_config_reader *r);
-/* The same where layers with sliding attention have a rotary embedding of their own. */
+/* One more number of rope_scaling or rope_parameters, 0 or above. */
+hil_status hil_config_rope_real(const hil_config_reader *r, const char *key, double *out);
+/* As hil_config_rope, where layers with sliding attention have a rotary embedding of their own. */
 hil_status hil_config_rope_by_type(const hil_config_reader *r);
 /* sliding_window, where `use` is true. */
 hil_status hil_config_sliding_window(const hil_config_reader *r, bool use);
@@ -55,10 +59,14 @@ void hil_config_slide_from(hil_config *config, int64_t first);
 /* The keys of a mixture; `experts` is the key of their number. The auxiliary loss is computed if
    output_router_logits is true. */
 hil_status hil_config_mixture(const hil_config_reader *r, const char *experts);
+/* Refuses more experts than a mixture may have, or than it has. */
+hil_status hil_config_check_mixture(const hil_config_reader *r);
 /* The keys of a mixture of DeepSeek: groups of experts, experts that all tokens have, and layers
    without experts at the beginning; `shared` and `dense`: how many of both where keys are absent.
  */
 hil_status hil_config_grouped_mixture(const hil_config_reader *r, int64_t shared, int64_t dense);
+/* mlp_layer_types: which layers have experts; absent: those that have them so far. */
+hil_status hil_config_mlp_types(const hil_config_reader *r);
 /* The same for all layers but every `period`-th. */
 void hil_config_slide_between(hil_config *config, int64_t period);
 /* layer_types, which replace the layers that have the window so far; absent: those keep it. */

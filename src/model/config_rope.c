@@ -99,11 +99,16 @@ static hil_status read_kind(const reading *r)
         const char *name;
         hil_rope_kind kind;
     } known[] = {
-        {"default", HIL_ROPE_DEFAULT}, {"dynamic", HIL_ROPE_DEFAULT}, /* differs beyond
-                                                                         max_position_embeddings
-                                                                         only */
-        {"linear", HIL_ROPE_LINEAR},   {"llama3", HIL_ROPE_LLAMA3},   {"yarn", HIL_ROPE_YARN},
-        {"longrope", HIL_ROPE_LONG},   {"su", HIL_ROPE_LONG},
+        {"default", HIL_ROPE_DEFAULT},
+        {"dynamic", HIL_ROPE_DEFAULT}, /* differs beyond
+                                          max_position_embeddings
+                                          only */
+        {"linear", HIL_ROPE_LINEAR},
+        {"llama3", HIL_ROPE_LLAMA3},
+        {"yarn", HIL_ROPE_YARN},
+        {"longrope", HIL_ROPE_LONG},
+        {"su", HIL_ROPE_LONG},
+        {"proportional", HIL_ROPE_PROPORTIONAL},
     };
     const char *type = "default";
     HIL_TRY(hil_json_string(r->inner.object, "type", r->top.what, &type));
@@ -115,7 +120,7 @@ static hil_status read_kind(const reading *r)
         }
     return hil_fail(HIL_ERR_INPUT,
                     "%s: \"%s\" has type \"%.40s\"; supported are default, linear, dynamic, "
-                    "llama3, yarn and longrope (docs/models.md)",
+                    "llama3, yarn, longrope and proportional (docs/models.md)",
                     r->top.what, r->key, type);
 }
 
@@ -137,6 +142,9 @@ static hil_status read_object(const reading *r)
     HIL_TRY(hil_config_real(&r->inner, "rope_theta", 1e-6, 1e30, &r->rope->theta));
     HIL_TRY(read_kind(r));
     if (r->rope->kind == HIL_ROPE_DEFAULT) return HIL_OK;
+    r->rope->factor = 1;
+    if (r->rope->kind == HIL_ROPE_PROPORTIONAL)
+        return hil_config_real(&r->inner, "factor", 1e-6, 1e9, &r->rope->factor);
     if (r->rope->kind != HIL_ROPE_LINEAR) HIL_TRY(read_original(r));
     HIL_TRY(read_factor(r));
     switch (r->rope->kind) {
@@ -169,8 +177,8 @@ static hil_status check_dims(const hil_config_reader *r, const hil_rope_config *
 
 int64_t hil_config_rope_dims(const hil_config *config, const hil_rope_config *rope)
 {
-    return rope->partial > 0 ? (int64_t)((double)config->head_dim * rope->partial)
-                             : config->head_dim;
+    bool part = rope->partial > 0 && rope->kind != HIL_ROPE_PROPORTIONAL;
+    return part ? (int64_t)((double)config->head_dim * rope->partial) : config->head_dim;
 }
 
 static hil_status read_named(const hil_config_reader *r, const char *key, const json_t *object,
@@ -197,6 +205,17 @@ hil_status hil_config_rope(const hil_config_reader *r)
     json_object_foreach(rope, name, value) if (json_is_object(value)) return hil_config_refuse(
         r, key, "per layer type is not supported");
     return read_named(r, key, rope, &r->config->rope);
+}
+
+hil_status hil_config_rope_real(const hil_config_reader *r, const char *key, double *out)
+{
+    static const char *const objects[] = {"rope_parameters", "rope_scaling"};
+    for (size_t i = 0; i < sizeof objects / sizeof *objects; ++i) {
+        const json_t *rope = json_object_get(r->object, objects[i]);
+        const hil_config_reader inner = {rope, r->what, r->config};
+        if (json_is_object(rope)) HIL_TRY(hil_config_real(&inner, key, 0, 1e9, out));
+    }
+    return HIL_OK;
 }
 
 hil_status hil_config_rope_by_type(const hil_config_reader *r)

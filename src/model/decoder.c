@@ -34,9 +34,33 @@ typedef struct layer {
 static hil_status normalize(hil_tape *t, const hil_config *c, const module *n, hil_value *x,
                             hil_value **y)
 {
-    if (c->norm == HIL_NORM_LAYER) return hil_layernorm(t, x, n->weight, n->bias, c->norm_eps, y);
-    if (c->norm == HIL_NORM_RMS_PLUS) return hil_rmsnorm_plus(t, x, n->weight, c->norm_eps, y);
-    return hil_rmsnorm(t, x, n->weight, c->norm_eps, y);
+    switch (c->norm) {
+    case HIL_NORM_LAYER:
+    case HIL_NORM_LAYER_BARE:
+        return hil_layernorm(t, x, n->weight, n->bias, c->norm_eps, y);
+    case HIL_NORM_LAYER_PLUS:
+        return hil_layernorm_plus(t, x, n->weight, n->bias, c->norm_eps, y);
+    case HIL_NORM_RMS_PLUS:
+        return hil_rmsnorm_plus(t, x, n->weight, c->norm_eps, y);
+    default:
+        return hil_rmsnorm(t, x, n->weight, c->norm_eps, y);
+    }
+}
+
+/* The same where the block has such a norm; else *y = x. */
+static hil_status normalize_if(hil_tape *t, const hil_config *c, const module *n, hil_value *x,
+                               hil_value **y)
+{
+    *y = x;
+    if (!n->weight && c->norm != HIL_NORM_LAYER_BARE) return HIL_OK;
+    return normalize(t, c, n, x, y);
+}
+
+/* A weight that is one plus what files hold begins at zero. */
+static hil_role norm_role(const hil_config *c)
+{
+    bool plus = c->norm == HIL_NORM_RMS_PLUS || c->norm == HIL_NORM_LAYER_PLUS;
+    return plus ? HIL_OFFSET : HIL_SCALE;
 }
 
 static hil_status project(hil_tape *t, const module *l, hil_value *x, hil_value **y)
@@ -64,16 +88,21 @@ static hil_status split_heads(hil_tape *t, hil_value *x, int64_t heads, hil_valu
     return hil_reshape(t, x, 4, shape, y);
 }
 
-/* From the projection to q or k: split into heads, normalise, rotate. */
-static hil_status turn(hil_tape *t, const layer *l, const module *n, int64_t heads, hil_value **x)
+/* From the projection to q or k: split into heads, normalise, rotate; or rotate first. */
+static hil_status turn(hil_tape *t, const layer *l, bool query, hil_value **x)
 {
     const hil_config *c = l->config;
+    const module *n = query ? &l->q_norm : &l->k_norm;
+    int64_t heads = query ? c->heads : c->kv_heads;
     if (c->qk_norm == HIL_QK_NORM_WHOLE) HIL_TRY(normalize(t, c, n, *x, x));
     if (hil_value_dims(*x) == 3) HIL_TRY(split_heads(t, *x, heads, x));
     if (c->qk_norm == HIL_QK_NORM_HEAD) HIL_TRY(normalize(t, c, n, *x, x));
     if (c->qk_norm == HIL_QK_NORM_OWN) HIL_TRY(hil_head_norm(t, *x, n->weight, c->norm_eps, x));
-    if (!l->rope) return HIL_OK;
-    return hil_rope_with(t, *x, l->rope->frequency, &l->rope->options, x);
+    if (l->rope) {
+        const hil_rope_options *options = query ? &l->rope->query : &l->rope->options;
+        HIL_TRY(hil_rope_with(t, *x, l->rope->frequency, options, x));
+    }
+    return c->qk_norm == HIL_QK_NORM_TURNED ? normalize(t, c, n, *x, x) : HIL_OK;
 }
 
 /* Cuts the fused projection into q, k and v. */
@@ -96,14 +125,14 @@ static hil_status attend(hil_tape *t, const layer *l, hil_value *x, hil_value **
         HIL_TRY(hil_latent_project(t, &l->latent, l->rope, x, part));
     } else if (l->qkv.weight) {
         HIL_TRY(project_fused(t, l, x, part));
-        HIL_TRY(turn(t, l, &l->q_norm, c->heads, &part[0]));
-        HIL_TRY(turn(t, l, &l->k_norm, c->kv_heads, &part[1]));
+        HIL_TRY(turn(t, l, true, &part[0]));
+        HIL_TRY(turn(t, l, false, &part[1]));
     } else {
         HIL_TRY(hil_linear_share(t, x, 3, (hil_param *[]){l->q.weight, l->k.weight, l->v.weight}));
         HIL_TRY(project(t, &l->q, x, &part[0]));
-        HIL_TRY(turn(t, l, &l->q_norm, c->heads, &part[0]));
+        HIL_TRY(turn(t, l, true, &part[0]));
         HIL_TRY(project(t, &l->k, x, &part[1]));
-        HIL_TRY(turn(t, l, &l->k_norm, c->kv_heads, &part[1]));
+        HIL_TRY(turn(t, l, false, &part[1]));
         HIL_TRY(project(t, &l->v, x, &part[2]));
     }
     if (hil_value_dims(part[2]) == 3) HIL_TRY(split_heads(t, part[2], c->kv_heads, &part[2]));
@@ -120,6 +149,7 @@ static hil_status feed(hil_tape *t, const layer *l, hil_value *x, hil_value **y)
     hil_gelu_kind kind = c->activation == HIL_GELU ? HIL_GELU_EXACT : HIL_GELU_APPROXIMATE;
     if (!l->gate.weight && !l->gate_up.weight) {
         HIL_TRY(project(t, &l->up, x, &x));
+        if (c->activation == HIL_RELU_SQUARED) return hil_relu_squared(t, x, y);
         return hil_gelu(t, x, kind, y);
     }
     if (l->gate_up.weight) {
@@ -139,34 +169,45 @@ static hil_status feed(hil_tape *t, const layer *l, hil_value *x, hil_value **y)
     return hil_geglu(t, part[0], part[1], kind, y);
 }
 
-/* Adds a part to *sum: its last projection, then the norm after it, dropout and a factor where the
-   config says so; fused where nothing is between. */
-static hil_status add_part(hil_tape *t, const layer *l, hil_value *x, const module part[2],
-                           hil_value **sum)
+/* Adds x to *sum: after the norm of its part, dropout and a factor where the config says so. */
+static hil_status add_result(hil_tape *t, const layer *l, hil_value *x, const module *post,
+                             hil_value **sum)
 {
     const hil_config *c = l->config;
-    const module *last = &part[0], *post = &part[1];
-    if (!post->weight && !(c->residual_scale > 0) && !(c->dropout_residual > 0))
-        return hil_linear_add(t, x, last->weight, last->bias, *sum, sum);
-    HIL_TRY(project(t, last, x, &x));
     if (post->weight) HIL_TRY(normalize(t, c, post, x, &x));
     HIL_TRY(hil_dropout(t, x, c->dropout_residual, &x));
     if (c->residual_scale > 0) HIL_TRY(hil_scale(t, x, c->residual_scale, &x));
     return hil_add(t, *sum, x, sum);
 }
 
+/* Whether nothing is between a part and its sum. */
+static bool adds_plainly(const hil_config *c, const module *post)
+{
+    return !post->weight && !(c->residual_scale > 0) && !(c->dropout_residual > 0);
+}
+
+/* Adds a part to *sum, its last projection first; fused where nothing is between. */
+static hil_status add_part(hil_tape *t, const layer *l, hil_value *x, const module part[2],
+                           hil_value **sum)
+{
+    const module *last = &part[0], *post = &part[1];
+    if (adds_plainly(l->config, post))
+        return hil_linear_add(t, x, last->weight, last->bias, *sum, sum);
+    HIL_TRY(project(t, last, x, &x));
+    return add_result(t, l, x, post, sum);
+}
+
 /* *x += the MLP, or the mixture, of m. */
 static hil_status add_mlp(hil_tape *t, const layer *l, hil_value *m, const hil_values *in,
                           hil_values *out, hil_value **x)
 {
-    double scale = l->config->residual_scale;
     if (l->mixture.router) {
         hil_routing routing;
         HIL_TRY(hil_mixture_route(t, &l->mixture, m, in, out, &routing));
-        if (!(scale > 0)) return hil_mixture_run(t, &l->mixture, m, &routing, *x, x);
+        if (adds_plainly(l->config, &l->mlp_post_norm))
+            return hil_mixture_run(t, &l->mixture, m, &routing, *x, x);
         HIL_TRY(hil_mixture_run(t, &l->mixture, m, &routing, NULL, &m));
-        HIL_TRY(hil_scale(t, m, scale, &m));
-        return hil_add(t, *x, m, x);
+        return add_result(t, l, m, &l->mlp_post_norm, x);
     }
     HIL_TRY(feed(t, l, m, &m));
     HIL_TRY(add_part(t, l, m, (module[]){l->down, l->mlp_post_norm}, x));
@@ -179,13 +220,12 @@ static hil_status block(hil_tape *t, void *state, const hil_values *in, hil_valu
     const hil_config *c = l->config;
     hil_value *x, *h, *m;
     HIL_TRY(hil_values_get(in, "x", &x));
-    h = x;
-    if (l->attention_norm.weight) HIL_TRY(normalize(t, c, &l->attention_norm, x, &h));
+    HIL_TRY(normalize_if(t, c, &l->attention_norm, x, &h));
     m = c->shared_norm ? h : x;
     HIL_TRY(attend(t, l, h, &h));
     HIL_TRY(add_part(t, l, h, (module[]){l->o, l->attention_post_norm}, &x));
     if (!c->parallel) m = x;
-    if (l->mlp_norm.weight) HIL_TRY(normalize(t, c, &l->mlp_norm, m, &m));
+    HIL_TRY(normalize_if(t, c, &l->mlp_norm, m, &m));
     HIL_TRY(add_mlp(t, l, m, in, out, &x));
     return hil_values_set(out, "x", x);
 }
@@ -248,8 +288,7 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
     bool bias = c->attention_bias, plain = !c->norm_bias;
     double std = c->init_std;
     const hil_arch_names *m = c->arch->names;
-    /* A weight that is one plus what files hold begins at zero. */
-    const hil_role one = c->norm == HIL_NORM_RMS_PLUS ? HIL_OFFSET : HIL_SCALE;
+    const hil_role one = norm_role(c);
     const char *own_norm = c->shared_norm ? NULL : m->mlp_norm;
     bool no_qk = c->qk_norm == HIL_QK_NORM_NONE, own = c->qk_norm == HIL_QK_NORM_OWN;
     int64_t q_norms = own ? c->heads : 1, k_norms = own ? c->kv_heads : 1;
@@ -303,21 +342,20 @@ static hil_status add_blocks(hil_model *model, const hil_config *c)
 hil_status hil_build_decoder(hil_model *model, const hil_config *config)
 {
     ends *e;
-    hil_config *c;
+    const hil_config *c;
     HIL_TRY(hil_model_alloc(model, sizeof *e, (void **)&e));
-    HIL_TRY(hil_model_alloc(model, sizeof *c, (void **)&c));
-    *c = *config;
+    HIL_TRY(hil_build_config(model, config, &c));
     e->config = c;
     e->mixtures = hil_mixture_before(c, c->layers);
     const hil_arch_names *m = c->arch->names;
-    const hil_role one = c->norm == HIL_NORM_RMS_PLUS ? HIL_OFFSET : HIL_SCALE;
+    const hil_role one = norm_role(c);
     const hil_param_form table = {HIL_MATRIX, c->vocab, c->hidden, c->init_std};
     const hil_param_form scale = {one, 1, c->hidden, 0};
     const hil_param_form norm_bias = {HIL_BIAS, 1, c->hidden, 0}, bias = {HIL_BIAS, 1, c->vocab, 0};
     HIL_TRY(hil_build_param(model, m->embedding, &table, &e->table));
     HIL_TRY(hil_model_segment(model, "embedding", embed, e));
     HIL_TRY(add_blocks(model, c));
-    HIL_TRY(hil_build_param(model, m->norm, &scale, &e->norm.weight));
+    if (m->norm) HIL_TRY(hil_build_param(model, m->norm, &scale, &e->norm.weight));
     if (c->norm_bias) HIL_TRY(hil_build_param(model, m->norm, &norm_bias, &e->norm.bias));
     e->head.weight = e->table;
     if (!c->tied) HIL_TRY(hil_build_param(model, m->head, &table, &e->head.weight));

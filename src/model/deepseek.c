@@ -83,30 +83,10 @@ static hil_status read_v3(const hil_config_reader *r)
     return read_grouped(r, 3);
 }
 
-/* mlp_layer_types: which layers have experts; absent: all but the first. */
-static hil_status read_kinds(const hil_config_reader *r)
-{
-    hil_config *c = r->config;
-    const json_t *kinds = json_object_get(r->object, "mlp_layer_types");
-    if (!kinds || json_is_null(kinds)) return HIL_OK;
-    if ((int64_t)json_array_size(kinds) != c->layers)
-        return hil_config_refuse(r, "mlp_layer_types", "must be a list with an entry per layer");
-    memset(c->mixture.dense, 0, sizeof c->mixture.dense);
-    for (int64_t n = 0; n < c->layers; ++n) {
-        const char *kind = json_string_value(json_array_get(kinds, (size_t)n));
-        bool dense = kind && strcmp(kind, "dense") == 0;
-        if (!dense && !(kind && strcmp(kind, "sparse") == 0))
-            return hil_config_refuse(r, "mlp_layer_types",
-                                     "has other entries than dense and sparse");
-        if (dense) c->mixture.dense[n / 64] |= (uint64_t)1 << (n % 64);
-    }
-    return HIL_OK;
-}
-
 static hil_status read_glm4_lite(const hil_config_reader *r)
 {
     HIL_TRY(read_grouped(r, 1));
-    return read_kinds(r);
+    return hil_config_mlp_types(r);
 }
 
 const hil_arch hil_arch_deepseek_v2 = {

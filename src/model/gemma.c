@@ -1,10 +1,11 @@
 /* gemma.c - Gemma: norms with 1 + weight, GeGLU, scaled embeddings. Gemma 2 adds norms after each
-   part, capped scores and logits, and windows; Gemma 3 replaces the caps by norms of q and k. */
+   part, capped scores and logits, and windows; Gemma 3 replaces the caps by norms of q and k.
+   VaultGemma is Gemma 2 without the norms after each part. */
 #include "model/build.h"
 
 #include <math.h>
 
-static const hil_arch_names four_norms = {
+const hil_arch_names hil_arch_gemma_names = {
     HIL_ARCH_ENDS,
     HIL_ARCH_ATTENTION,
     HIL_ARCH_MLP,
@@ -95,22 +96,35 @@ const hil_arch hil_arch_gemma = {
     .build = hil_build_decoder,
 };
 
+static const hil_config gemma2_defaults = {.activation = HIL_GELU_TANH,
+                                           .norm = HIL_NORM_RMS_PLUS,
+                                           .max_positions = 8192,
+                                           .kv_heads = 4,
+                                           .head_dim = 256,
+                                           .window = 4096,
+                                           .attention_cap = 50,
+                                           .logit_cap = 30,
+                                           .tied = true,
+                                           .frozen_pad = true,
+                                           .bos = 2,
+                                           .eos = 1};
+
 const hil_arch hil_arch_gemma2 = {
     .name = "gemma2",
     .class_name = "Gemma2ForCausalLM",
-    .defaults = &(const hil_config){.activation = HIL_GELU_TANH,
-                                    .norm = HIL_NORM_RMS_PLUS,
-                                    .max_positions = 8192,
-                                    .kv_heads = 4,
-                                    .head_dim = 256,
-                                    .window = 4096,
-                                    .attention_cap = 50,
-                                    .logit_cap = 30,
-                                    .tied = true,
-                                    .frozen_pad = true,
-                                    .bos = 2,
-                                    .eos = 1},
-    .names = &four_norms,
+    .defaults = &gemma2_defaults,
+    .names = &hil_arch_gemma_names,
+    .read = read_gemma2,
+    .build = hil_build_decoder,
+};
+
+const hil_arch hil_arch_vaultgemma = {
+    .name = "vaultgemma",
+    .class_name = "VaultGemmaForCausalLM",
+    .defaults = &gemma2_defaults,
+    .names = &(const hil_arch_names){HIL_ARCH_ENDS, HIL_ARCH_ATTENTION, HIL_ARCH_MLP,
+                                     .attention_norm = "input_layernorm",
+                                     .mlp_norm = "pre_feedforward_layernorm"},
     .read = read_gemma2,
     .build = hil_build_decoder,
 };
@@ -132,7 +146,7 @@ const hil_arch hil_arch_gemma3 = {
                                     .frozen_pad = true,
                                     .bos = 2,
                                     .eos = 1},
-    .names = &four_norms,
+    .names = &hil_arch_gemma_names,
     .read = read_gemma3,
     .build = hil_build_decoder,
 };

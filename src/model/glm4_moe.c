@@ -1,20 +1,12 @@
 /* glm4_moe.c - GLM-4.5 and later: grouped attention of which half a head turns, and the experts of
-   DeepSeek-V3. dots.llm1 has them with the attention of Qwen3. */
+   DeepSeek-V3. dots.llm1 has them with the attention of Qwen3, Solar Open with that of Llama. */
 #include "model/build.h"
-
-static hil_status read_common(const hil_config_reader *r)
-{
-    HIL_TRY(hil_config_sizes(r, false));
-    HIL_TRY(hil_config_numbers(r, "rms_norm_eps"));
-    HIL_TRY(hil_config_activation(r, "hidden_act", 1u << HIL_SILU));
-    return hil_config_rope(r);
-}
 
 static hil_status read_glm4(const hil_config_reader *r)
 {
     hil_config *c = r->config;
     bool normalized = false;
-    HIL_TRY(read_common(r));
+    HIL_TRY(hil_config_read_usual(r));
     HIL_TRY(hil_config_bool(r, "attention_bias", &c->attention_bias));
     HIL_TRY(hil_config_bool(r, "use_qk_norm", &normalized));
     if (normalized) c->qk_norm = HIL_QK_NORM_HEAD;
@@ -24,13 +16,23 @@ static hil_status read_glm4(const hil_config_reader *r)
 static hil_status read_dots1(const hil_config_reader *r)
 {
     int64_t last = 62;
-    HIL_TRY(read_common(r));
+    HIL_TRY(hil_config_read_usual(r));
     HIL_TRY(hil_config_attention_bias(r));
     HIL_TRY(hil_config_sliding_window(r, true));
     HIL_TRY(hil_json_int(r->object, "max_window_layers", r->what, &last));
     hil_config_slide_from(r->config, last);
     HIL_TRY(hil_config_layer_types(r));
     return hil_config_grouped_mixture(r, 0, 0);
+}
+
+/* transformers ignores keys that files of other code have: they are refused where they matter. */
+static hil_status read_solar(const hil_config_reader *r)
+{
+    HIL_TRY(hil_config_read_usual(r));
+    HIL_TRY(hil_config_bool(r, "attention_bias", &r->config->attention_bias));
+    HIL_TRY(hil_config_refuse_flag(r, "use_qk_norm"));
+    HIL_TRY(hil_config_refuse_number(r, "first_k_dense_replace"));
+    return hil_config_grouped_mixture(r, 1, 0);
 }
 
 const hil_arch hil_arch_glm4_moe = {
@@ -67,5 +69,26 @@ const hil_arch hil_arch_dots1 = {
                                     .pad = -1},
     .names = &hil_arch_usual_names,
     .read = read_dots1,
+    HIL_ARCH_GROUPED,
+};
+
+const hil_arch hil_arch_solar_open = {
+    .name = "solar_open",
+    .class_name = "SolarOpenForCausalLM",
+    .defaults = &(const hil_config){.activation = HIL_SILU,
+                                    .norm_eps = 1e-5,
+                                    .frozen_pad = true,
+                                    .kv_heads = 8,
+                                    .head_dim = 128,
+                                    .intermediate = 1280, /* no layer has it */
+                                    .max_positions = 131072,
+                                    .rope = {.theta = 1e6, .partial = 1},
+                                    .mixture = {HIL_ARCH_SIGMOIDS, .experts = 128, .chosen = 8,
+                                                .width = 1280, .normalized = true},
+                                    .bos = -1,
+                                    .eos = -1,
+                                    .pad = -1},
+    .names = &hil_arch_usual_names,
+    .read = read_solar,
     HIL_ARCH_GROUPED,
 };

@@ -12,23 +12,20 @@ static const hil_arch_names names = {
 
 #define STACK "mlp.experts."
 static const hil_arch_stack stacks[] = {
-    {STACK "gate_up_proj", STACK "*.gate_proj.weight", 0, 2, true, false, true},
-    {STACK "gate_up_proj", STACK "*.up_proj.weight", 1, 2, true, false, true},
-    {STACK "down_proj", STACK "*.down_proj.weight", 0, 1, false, false, true},
-    {STACK "gate_up_proj_bias", STACK "gate_proj.bias", 0, 2, true, true, true},
-    {STACK "gate_up_proj_bias", STACK "up_proj.bias", 1, 2, true, true, true},
-    {STACK "down_proj_bias", STACK "down_proj.bias", 0, 1, false, true, true},
+    {STACK "gate_up_proj", STACK "*.gate_proj.weight", 0, 2, true, HIL_FLAT_NOT, true},
+    {STACK "gate_up_proj", STACK "*.up_proj.weight", 1, 2, true, HIL_FLAT_NOT, true},
+    {STACK "down_proj", STACK "*.down_proj.weight", 0, 1, false, HIL_FLAT_NOT, true},
+    {STACK "gate_up_proj_bias", STACK "gate_proj.bias", 0, 2, true, HIL_FLAT_EXPERTS, true},
+    {STACK "gate_up_proj_bias", STACK "up_proj.bias", 1, 2, true, HIL_FLAT_EXPERTS, true},
+    {STACK "down_proj_bias", STACK "down_proj.bias", 0, 1, false, HIL_FLAT_EXPERTS, true},
     {.tensor = NULL},
 };
 
 static hil_status read(const hil_config_reader *r)
 {
     hil_config *c = r->config;
-    HIL_TRY(hil_config_sizes(r, false));
-    HIL_TRY(hil_config_numbers(r, "rms_norm_eps"));
+    HIL_TRY(hil_config_read_usual(r));
     HIL_TRY(hil_config_attention_bias(r));
-    HIL_TRY(hil_config_activation(r, "hidden_act", 1u << HIL_SILU));
-    HIL_TRY(hil_config_rope(r));
     HIL_TRY(hil_config_sliding_window(r, true));
     hil_config_slide_between(c, 2);
     HIL_TRY(hil_config_layer_types(r));

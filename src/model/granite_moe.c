@@ -1,5 +1,5 @@
 /* granite_moe.c - Granite-MoE: Granite 3 with a mixture of experts, whose files hold one tensor for
-   all experts. */
+   all experts; also with one more expert that all tokens have. */
 #include "model/build.h"
 
 static hil_status read(const hil_config_reader *r)
@@ -36,26 +36,52 @@ static const hil_arch_stack stacks[] = {
     {.tensor = NULL},
 };
 
+static hil_status read_shared(const hil_config_reader *r)
+{
+    int64_t *width = &r->config->mixture.shared;
+    HIL_TRY(read(r));
+    HIL_TRY(hil_json_int(r->object, "shared_intermediate_size", r->what, width));
+    if (*width >= 0 && *width <= HIL_CONFIG_WIDTH_MAX) return HIL_OK;
+    return hil_config_refuse(r, "shared_intermediate_size", "is no size of an expert");
+}
+
+static const hil_config defaults = {
+    .activation = HIL_SILU,
+    .frozen_pad = true,
+    .embedding_scale = 1,
+    .attention_scale = 1,
+    .residual_scale = 1,
+    .max_positions = 2048,
+    .mixture = {.experts = 8, .chosen = 2, .normalized = true, .balance = 0.001},
+    .bos = 1,
+    .eos = 2,
+    .pad = -1};
+
 const hil_arch hil_arch_granite_moe = {
     .name = "granitemoe",
     .class_name = "GraniteMoeForCausalLM",
-    .defaults =
-        &(const hil_config){
-            .activation = HIL_SILU,
-            .frozen_pad = true,
-            .embedding_scale = 1,
-            .attention_scale = 1,
-            .residual_scale = 1,
-            .max_positions = 2048,
-            .mixture = {.experts = 8, .chosen = 2, .normalized = true, .balance = 0.001},
-            .bos = 1,
-            .eos = 2,
-            .pad = -1},
+    .defaults = &defaults,
     .names = &hil_arch_usual_names,
     .mixture =
         &(const hil_mixture_names){
             .router = "block_sparse_moe.router.layer", .gate = GATE, .up = UP, .down = DOWN},
     .stacks = stacks,
     .read = read,
+    .build = hil_build_decoder,
+};
+
+const hil_arch hil_arch_granite_moe_shared = {
+    .name = "granitemoeshared",
+    .class_name = "GraniteMoeSharedForCausalLM",
+    .defaults = &defaults,
+    .names = &hil_arch_usual_names,
+    .mixture = &(const hil_mixture_names){.router = "block_sparse_moe.router.layer",
+                                          .gate = GATE,
+                                          .up = UP,
+                                          .down = DOWN,
+                                          .shared_gate_up = "shared_mlp.input_linear",
+                                          .shared_down = "shared_mlp.output_linear"},
+    .stacks = stacks,
+    .read = read_shared,
     .build = hil_build_decoder,
 };

@@ -1,16 +1,34 @@
 /* llama.c - Llama: RMSNorm, rotary grouped attention, SwiGLU. */
 #include "model/build.h"
 
+hil_status hil_config_read_usual(const hil_config_reader *r)
+{
+    HIL_TRY(hil_config_sizes(r, r->config->arch == &hil_arch_llama));
+    HIL_TRY(hil_config_numbers(r, "rms_norm_eps"));
+    HIL_TRY(hil_config_activation(r, "hidden_act", 1u << HIL_SILU));
+    return hil_config_rope(r);
+}
+
 /* The keys of Llama, which others have as well. */
 hil_status hil_config_read_llama(const hil_config_reader *r)
 {
     hil_config *c = r->config;
-    HIL_TRY(hil_config_sizes(r, r->config->arch == &hil_arch_llama));
-    HIL_TRY(hil_config_numbers(r, "rms_norm_eps"));
+    HIL_TRY(hil_config_read_usual(r));
     HIL_TRY(hil_config_attention_bias(r));
-    HIL_TRY(hil_config_bool(r, "mlp_bias", &c->mlp_bias));
-    HIL_TRY(hil_config_activation(r, "hidden_act", 1u << HIL_SILU));
-    return hil_config_rope(r);
+    return hil_config_bool(r, "mlp_bias", &c->mlp_bias);
+}
+
+/* The biases under other keys. One key for the output projection and the MLP, another for q, k and
+   v: transformers takes them only where both are the same. */
+static hil_status read_internlm3(const hil_config_reader *r)
+{
+    hil_config *c = r->config;
+    HIL_TRY(hil_config_read_llama(r));
+    HIL_TRY(hil_config_bool(r, "qkv_bias", &c->attention_bias));
+    HIL_TRY(hil_config_bool(r, "bias", &c->mlp_bias));
+    c->output_bias = c->mlp_bias;
+    if (c->attention_bias == c->mlp_bias) return HIL_OK;
+    return hil_config_refuse(r, "qkv_bias", "and \"bias\" must be the same");
 }
 
 const hil_arch hil_arch_llama = {
@@ -25,5 +43,22 @@ const hil_arch hil_arch_llama = {
                                     .pad = -1},
     .names = &hil_arch_usual_names,
     .read = hil_config_read_llama,
+    .build = hil_build_decoder,
+};
+
+const hil_arch hil_arch_internlm3 = {
+    .name = "internlm3",
+    .class_name = "LlamaForCausalLM",
+    .defaults = &(const hil_config){.activation = HIL_SILU,
+                                    .norm_eps = 1e-5,
+                                    .frozen_pad = true,
+                                    .kv_heads = 2,
+                                    .head_dim = 128,
+                                    .max_positions = 32768,
+                                    .bos = 1,
+                                    .eos = 2,
+                                    .pad = 2},
+    .names = &hil_arch_usual_names,
+    .read = read_internlm3,
     .build = hil_build_decoder,
 };

@@ -20,6 +20,7 @@ static hil_status build_shared(hil_model *model, const hil_config *c, int64_t n,
 {
     const hil_mixture_names *m = c->arch->mixture;
     const hil_param_form inner = {HIL_MATRIX, c->mixture.shared, c->hidden, c->init_std};
+    const hil_param_form both = {HIL_MATRIX, 2 * c->mixture.shared, c->hidden, c->init_std};
     const hil_param_form outer = {HIL_MATRIX, c->hidden, c->mixture.shared, c->init_std};
     const hil_param_form one = {HIL_MATRIX, 1, c->hidden, c->init_std};
     const struct {
@@ -28,6 +29,7 @@ static hil_status build_shared(hil_model *model, const hil_config *c, int64_t n,
         hil_param **out;
     } rows[] = {{m->shared_gate, &inner, &out->shared_gate},
                 {m->shared_up, &inner, &out->shared_up},
+                {m->shared_gate_up, &both, &out->shared_gate_up},
                 {m->shared_down, &outer, &out->shared_down},
                 {m->shared, &one, &out->shared}};
     char name[256];
@@ -130,14 +132,25 @@ hil_status hil_mixture_route(hil_tape *t, const hil_mixture *m, hil_value *x, co
     return m->balanced ? hil_values_set(out, "used", routing->used) : HIL_OK;
 }
 
+/* The gate and the rest of the expert that all tokens have. */
+static hil_status open_shared(hil_tape *t, const hil_mixture *m, hil_value *x, hil_value *part[2])
+{
+    if (m->shared_gate_up) {
+        HIL_TRY(hil_linear(t, x, m->shared_gate_up, NULL, &x));
+        int64_t half = hil_value_dim(x, -1) / 2;
+        return hil_split(t, x, 2, (int64_t[]){half, half}, part);
+    }
+    HIL_TRY(hil_linear_share(t, x, 2, (hil_param *[]){m->shared_gate, m->shared_up}));
+    HIL_TRY(hil_linear(t, x, m->shared_gate, NULL, &part[0]));
+    return hil_linear(t, x, m->shared_up, NULL, &part[1]);
+}
+
 /* *sum += the expert that all tokens have; *sum may be NULL. */
 static hil_status add_shared(hil_tape *t, const hil_mixture *m, hil_value *x, hil_value **sum)
 {
-    hil_value *gate, *up, *y;
-    HIL_TRY(hil_linear_share(t, x, 2, (hil_param *[]){m->shared_gate, m->shared_up}));
-    HIL_TRY(hil_linear(t, x, m->shared_gate, NULL, &gate));
-    HIL_TRY(hil_linear(t, x, m->shared_up, NULL, &up));
-    HIL_TRY(hil_swiglu(t, gate, up, &y));
+    hil_value *part[2], *gate, *y;
+    HIL_TRY(open_shared(t, m, x, part));
+    HIL_TRY(hil_swiglu(t, part[0], part[1], &y));
     if (!m->shared && *sum) return hil_linear_add(t, y, m->shared_down, NULL, *sum, sum);
     HIL_TRY(hil_linear(t, y, m->shared_down, NULL, &y));
     if (m->shared) {

@@ -14,10 +14,7 @@ static hil_status read_qwen2_moe(const hil_config_reader *r)
     hil_config *c = r->config;
     bool use = false;
     int64_t last = 28;
-    HIL_TRY(hil_config_sizes(r, false));
-    HIL_TRY(hil_config_numbers(r, "rms_norm_eps"));
-    HIL_TRY(hil_config_activation(r, "hidden_act", 1u << HIL_SILU));
-    HIL_TRY(hil_config_rope(r));
+    HIL_TRY(hil_config_read_usual(r));
     HIL_TRY(hil_config_bool(r, "qkv_bias", &c->attention_bias));
     HIL_TRY(hil_config_bool(r, "use_sliding_window", &use));
     HIL_TRY(hil_json_int(r->object, "max_window_layers", r->what, &last));

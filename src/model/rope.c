@@ -39,6 +39,14 @@ static float scale_yarn(const hil_rope_config *rope, int64_t dims, int64_t i, fl
     return divided * (1 - keep) + 1 / power * keep;
 }
 
+/* Pairs after the part that turns stand still. */
+static float scale_proportional(const hil_rope_config *rope, int64_t dims, int64_t i, float power)
+{
+    double part = rope->partial > 0 ? rope->partial : 1;
+    bool turns = i < (int64_t)(part * (double)dims / 2);
+    return turns ? (float)((double)(1 / power) / rope->factor) : 0;
+}
+
 static void fill(const hil_rope_config *rope, int64_t dims, const float *divisor, float *out)
 {
     for (int64_t i = 0; i < dims / 2; ++i) {
@@ -47,6 +55,7 @@ static void fill(const hil_rope_config *rope, int64_t dims, const float *divisor
         if (rope->kind == HIL_ROPE_LINEAR) out[i] = (float)((double)out[i] / rope->factor);
         if (rope->kind == HIL_ROPE_LLAMA3) out[i] = scale_llama3(rope, out[i]);
         if (rope->kind == HIL_ROPE_YARN) out[i] = scale_yarn(rope, dims, i, power);
+        if (rope->kind == HIL_ROPE_PROPORTIONAL) out[i] = scale_proportional(rope, dims, i, power);
     }
 }
 
@@ -68,5 +77,8 @@ hil_status hil_build_rope(hil_model *model, const hil_config *c, const hil_rope_
     out->options.factor = rope->attention_factor;
     out->options.longer = other;
     out->options.longer_than = rope->original_positions;
+    out->query = out->options;
+    out->query.growth = rope->growth;
+    out->query.growth_from = rope->original_positions;
     return HIL_OK;
 }

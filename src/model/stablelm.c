@@ -5,28 +5,23 @@
 static const hil_arch_names names = {
     HIL_ARCH_ENDS,
     HIL_ARCH_MLP,
+    HIL_ARCH_PROJECTIONS,
     .attention_norm = "input_layernorm",
-    .q = "self_attn.q_proj",
-    .k = "self_attn.k_proj",
-    .v = "self_attn.v_proj",
     .q_norm = "self_attn.q_layernorm.norms.*",
     .k_norm = "self_attn.k_layernorm.norms.*",
-    .o = "self_attn.o_proj",
     .mlp_norm = "post_attention_layernorm",
 };
 
 static hil_status read(const hil_config_reader *r)
 {
     hil_config *c = r->config;
-    double dropout = 0;
     bool normalized = false;
     HIL_TRY(hil_config_sizes(r, false));
     HIL_TRY(hil_config_numbers(r, "layer_norm_eps"));
     HIL_TRY(hil_config_bool(r, "use_qkv_bias", &c->attention_bias));
     HIL_TRY(hil_config_bool(r, "use_parallel_residual", &c->parallel));
     c->shared_norm = c->parallel;
-    HIL_TRY(hil_config_real(r, "hidden_dropout", 0, 1, &dropout));
-    if (dropout > 0) return hil_config_refuse(r, "hidden_dropout", "other than 0 is not supported");
+    HIL_TRY(hil_config_refuse_number(r, "hidden_dropout"));
     HIL_TRY(hil_config_bool(r, "qk_layernorm", &normalized));
     if (normalized) c->qk_norm = HIL_QK_NORM_OWN;
     HIL_TRY(hil_config_activation(r, "hidden_act", 1u << HIL_SILU));

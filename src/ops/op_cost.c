@@ -20,6 +20,13 @@
 #define ROUND_OPERATIONS 60      /* for each number that is rounded to 8 bits */
 #define SOFTMAX_OPERATIONS 50    /* for each logit */
 #define NORM_ROW_OPERATIONS 1500 /* for each row of a norm */
+#define DELTA_OPERATIONS 15      /* for each number of the states of all positions, in forward */
+#define DELTA_BACK_OPERATIONS 85
+
+/* On a GPU the positions of the delta rule follow each other: as if each read and wrote its states
+   in memory so often. Not measured yet. */
+#define DELTA_PASSES 2
+#define DELTA_BACK_PASSES 8
 
 static double count(const hil_tensor *t)
 {
@@ -262,6 +269,19 @@ static void attention(const hil_op_call *call, bool backward, int threads, hil_w
             2 * (double)(size.past * size.groups * q[3]) * (double)hil_dtype_size(call->compute);
 }
 
+/* Tasks are heads of values in each sequence, in backward those of keys. */
+static void delta(const hil_op_call *call, bool backward, int threads, hil_work *w)
+{
+    const hil_delta_attr *attr = call->attr;
+    const int64_t *y = call->out[0].shape.dim; /* B, T, H, V */
+    double states = count(&call->out[0]) * (double)attr->key_dim;
+    w->bytes = touched(call, backward);
+    w->vector = (backward ? DELTA_BACK_OPERATIONS : DELTA_OPERATIONS) * states;
+    w->vector *= hil_pool_stretch(y[0] * (backward ? attr->key_heads : y[2]), threads);
+    w->apart = (backward ? DELTA_BACK_PASSES : DELTA_PASSES) * states * sizeof(float);
+    w->runs = backward ? 1 + call->params : 1;
+}
+
 /* Each step makes a Gram matrix, squares it, and multiplies x by the result, all in bf16. */
 static void orthogonal(const hil_op_call *call, int threads, hil_work *w)
 {
@@ -293,18 +313,28 @@ static double element_operations(const hil_op_call *call, bool backward)
                                          {&hil_op_swiglu_clamped, 80, 140},
                                          {&hil_op_softcap, 80, 110},
                                          {&hil_op_rope, 40, 40},
+                                         {&hil_op_causal_conv, 60, 300},
+                                         {&hil_op_causal_conv_cached, 60, 0},
+                                         {&hil_op_sigmoid_gate, 80, 140},
                                          {&hil_op_dropout, 110, 110},
                                          {&hil_op_embedding, 20, 400},
                                          {&hil_op_dispatch, 25, 25},
                                          {&hil_op_combine, 110, 140},
                                          {&hil_op_route, 1400, 750}};
     const element_cost *cost = NULL;
+    bool few = call->op == &hil_op_sigmoid_gate && hil_shape_cols(&call->in[1].shape) == 1;
+    if (few) return 0;
     for (size_t i = 0; i < sizeof table / sizeof *table && !cost; ++i)
         if (call->op == table[i].op) cost = &table[i];
     if (!cost) return 0;
     bool gelu = call->op == &hil_op_gelu || call->op == &hil_op_geglu;
     if (gelu && !((const hil_gelu_attr *)call->attr)->tanh) cost = &erf_form;
     return backward ? cost->backward : cost->forward;
+}
+
+static bool is_delta(const hil_op *op)
+{
+    return op == &hil_op_delta_rule || op == &hil_op_delta_rule_cached;
 }
 
 static bool is_norm(const hil_op *op)
@@ -316,7 +346,8 @@ static bool is_norm(const hil_op *op)
 static int64_t row_tasks(const hil_op_call *call)
 {
     const hil_tensor *x = &call->out[0];
-    if (is_norm(call->op)) return hil_row_grid(hil_shape_rows(&x->shape)).blocks;
+    bool conv = call->op == &hil_op_causal_conv || call->op == &hil_op_causal_conv_cached;
+    if (conv || is_norm(call->op)) return hil_row_grid(hil_shape_rows(&x->shape)).blocks;
     return (hil_shape_count(&x->shape) + HIL_ELEMENTS_TASK - 1) / HIL_ELEMENTS_TASK;
 }
 
@@ -356,6 +387,8 @@ void hil_op_work(const hil_op_call *call, bool backward, int threads, hil_work *
         head(call, backward, threads, out);
     } else if (call->op == &hil_op_attention || call->op == &hil_op_attention_cached) {
         attention(call, backward, threads, out);
+    } else if (is_delta(call->op)) {
+        delta(call, backward, threads, out);
     } else {
         rows(call, backward, threads, out);
     }

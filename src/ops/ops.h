@@ -35,14 +35,14 @@ extern const hil_op hil_op_gated;
    the matrices are. */
 bool hil_gated_suits(hil_dtype compute, int64_t rows, int64_t n, const int64_t rank[HIL_OP_PARAMS]);
 
-/* in: x (..., C); params: weight (C), optional bias (C); out: (..., C); saved: mean and 1/std per
-   row. */
+/* in: x (..., C); params: weight (C), optional bias (C), or none; out: (..., C); saved: mean and
+   1/std per row. */
 typedef struct hil_norm_attr {
     double eps;
     double offset; /* added to the weight: 1 where files hold the weight minus 1 */
 } hil_norm_attr;
 extern const hil_op hil_op_layernorm;
-/* in: x (..., C); param 0: weight (C); also per head: x (B, T, H, D), weight (D). */
+/* in: x (..., C); param 0 (optional): weight (C); also per head: x (B, T, H, D), weight (D). */
 extern const hil_op hil_op_rmsnorm;
 /* LayerNorm in which each head has weights of its own. in: x (..., H, D); param 0: weight, (H, D)
    or one vector of them all; out: (..., H, D). */
@@ -58,6 +58,10 @@ typedef struct hil_rope_attr {
     bool interleaved; /* 2i and 2i + 1 */
     double factor;    /* of sine and cosine; 0: 1 */
     int64_t first;    /* an even number on a GPU */
+    /* Position p is multiplied by 1 + growth log(1 + p / growth_from), the quotient rounded down,
+       where all numbers of heads turn; growth 0: none is. */
+    double growth;
+    int64_t growth_from;
 } hil_rope_attr;
 extern const hil_op hil_op_rope;
 
@@ -84,6 +88,43 @@ typedef struct hil_cached_attr {
     double cap;
 } hil_cached_attr;
 extern const hil_op hil_op_attention_cached;
+
+/* in: x (B, T, C), first (B, T) int32; param 0: for each channel its `size` factors, one vector;
+   out: silu(y) (B, T, C), where y at t is the sum of x at t - size + 1 ... t times these factors,
+   without what is before first[t]. */
+typedef struct hil_conv_attr {
+    int64_t size;
+    /* Generation: the last size - 1 rows of x, (B, size - 1, C) in the compute dtype, before this
+       call and after it. */
+    const void *past;
+    void *next;
+    int64_t length; /* positions before this call; 0: `past` is not read */
+} hil_conv_attr;
+extern const hil_op hil_op_causal_conv;
+/* The same after positions of an earlier call, without `first`; no backward. */
+extern const hil_op hil_op_causal_conv_cached;
+
+/* [Note: gated delta rule] Linear attention: each of the H heads of values has a state S (D, V) in
+   fp32 instead of a cache. At every position
+       S = exp(g) S,  S += k (beta (v - S'k))',  y = S'q
+   where q and k are divided by their lengths, q also by sqrt(D), beta is the sigmoid of b, and g is
+   -exp(A) softplus(a + bias). S is 0 where a document begins, at first[t] = t.
+
+   in: qkv (B, T, 2 K D + H V), the K heads of q, of k, the H heads of v, of which H / K in a row
+   share those of q and k; b (B, T, H), a (B, T, H), first (B, T) int32; params: A (H), bias (H);
+   out: (B, T, H, V); saved, if backward follows: S before every HIL_DELTA_CHUNK-th position,
+   (B, H, chunks, D V) fp32, from which backward computes what is between. */
+#define HIL_DELTA_CHUNK 128
+typedef struct hil_delta_attr {
+    int64_t key_heads, key_dim; /* K, D */
+    /* Generation: S (B, H, D, V) fp32, before this call and after it. */
+    const void *state;
+    void *next;
+    int64_t length; /* positions before this call; 0: S is 0 */
+} hil_delta_attr;
+extern const hil_op hil_op_delta_rule;
+/* The same after positions of an earlier call, without `first`; no backward. */
+extern const hil_op hil_op_delta_rule_cached;
 
 /* in: x; out: the same shape. */
 typedef struct hil_gelu_attr {
@@ -114,7 +155,8 @@ extern const hil_op hil_op_softcap;
 /* in: x, y; out: x * y. */
 extern const hil_op hil_op_multiply;
 
-/* in: x (..., C), gates (..., 1); out: each row of x times the sigmoid of its gate. */
+/* in: x (..., C), gates (..., 1) or (..., C); out: x times the sigmoids of the gates, of which one
+   is for a whole row, or for each number. */
 extern const hil_op hil_op_sigmoid_gate;
 
 /* in: x (..., N); out: `parts` tensors (..., size[i]), the columns of x in order. */
@@ -146,7 +188,7 @@ extern const hil_op hil_op_weight_norm;
    the norms. */
 extern const hil_op hil_op_magnitude;
 
-/* in: x; out: x * factor. */
+/* in: x; param 0 (optional): one more factor, which is not trained; out: x * factor. */
 typedef struct hil_scale_attr {
     double factor;
 } hil_scale_attr;

@@ -49,6 +49,7 @@ static hil_status run_job(hil_generator *g, const hil_generate_options *o,
 {
     HIL_TRY(hil_generator_open(g, o, "generate"));
     HIL_TRY(encode(g, o));
+    g->continues = !o->messages && o->prompt && *o->prompt;
     int64_t prompt = (int64_t)g->ids.size, room = g->source.config.max_positions - prompt;
     int64_t most = o->max_tokens < room ? o->max_tokens : room;
     HIL_TRY(hil_generator_load(g, prompt + most, prompt, NULL));

@@ -84,6 +84,7 @@ hil_status hil_generator_lend(hil_generator *g, const hil_source *source, hil_tr
                          .chunk = length < positions ? length : positions,
                          .trainer = trainer,
                          .comm = trainer->options.comm,
+                         .continues = o->prompt && *o->prompt,
                          .lent = true};
     return begin_cache(g);
 }
@@ -169,12 +170,18 @@ static hil_status put(hil_generator *g, int32_t id, bool *stop)
     return HIL_OK;
 }
 
+/* Recurrences may keep less than there is in common. */
+static void cut_cache(hil_generator *g)
+{
+    g->cached = (size_t)hil_engine_cache_cut(g->trainer->engine, (int64_t)g->cached);
+}
+
 /* Reads the ids that the cache lacks; the logits become those of the last id. At least that one is
    read, again if need be. A stop asked for leaves some unread. */
 static hil_status read_ids(hil_generator *g)
 {
     if (g->cached == g->ids.size) --g->cached;
-    hil_engine_cache_cut(g->trainer->engine, (int64_t)g->cached);
+    cut_cache(g);
     g->began = hil_clock_now();
     while (g->cached < g->ids.size && !is_stopped(g)) {
         int64_t left = (int64_t)(g->ids.size - g->cached);
@@ -209,13 +216,17 @@ static hil_status begin_text(hil_generator *g)
 {
     hil_decoder_destroy(g->decoder);
     g->decoder = NULL;
-    return g->source.tokenizer ? hil_decoder_create(&g->decoder, g->source.tokenizer) : HIL_OK;
+    if (!g->source.tokenizer) return HIL_OK;
+    HIL_TRY(hil_decoder_create(&g->decoder, g->source.tokenizer));
+    if (g->continues) hil_decoder_continue(g->decoder);
+    return HIL_OK;
 }
 
 hil_status hil_generator_run(hil_generator *g, int64_t most, hil_generate_result *result)
 {
     int64_t room = g->positions - (int64_t)g->ids.size;
     if (most > room) most = room;
+    cut_cache(g);
     *result = (hil_generate_result){.prompt_tokens = (int64_t)g->ids.size,
                                     .reused_tokens = (int64_t)g->cached,
                                     .end = HIL_GENERATE_LENGTH};

@@ -22,6 +22,7 @@ typedef struct hil_generator {
     int32_t *order, *position;
     const hil_observer *observer; /* shows a long reading; borrowed, may be NULL */
     hil_comm *comm;               /* whose rank 0 chooses the tokens; NULL: this process does */
+    bool continues;               /* what is written continues a text */
     bool lent;                    /* source and trainer are a run's, which is training */
     double began;                 /* when the reading of ids began */
     int64_t reading;              /* ids of this pass */

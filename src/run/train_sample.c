@@ -107,6 +107,7 @@ static hil_status continue_prompt(const job *j, hil_generator *g, hil_text *text
     kept_text kept = {text, HIL_OK};
     int64_t size = (int64_t)j->prompt.size;
     hil_generate_defaults(&o);
+    o.prompt = j->options->sample_prompt;
     o.temperature = TEMPERATURE;
     o.seed = j->options->seed;
     o.write = keep_text;

@@ -9,15 +9,21 @@
 typedef struct hil_store hil_store;
 typedef struct hil_param hil_param;
 
-typedef enum hil_init { HIL_INIT_ZERO, HIL_INIT_ONE, HIL_INIT_NORMAL, HIL_INIT_UNIFORM } hil_init;
+typedef enum hil_init {
+    HIL_INIT_ZERO,
+    HIL_INIT_ONE,
+    HIL_INIT_NORMAL,
+    HIL_INIT_UNIFORM,
+    HIL_INIT_LOG, /* logarithms of numbers drawn evenly */
+} hil_init;
 
 typedef struct hil_param_spec {
     const char *name; /* copied */
     hil_shape shape;  /* one or two dimensions */
     hil_shape filed;  /* in checkpoints, of as many elements; no dimensions: as `shape` */
     hil_init init;
-    double std;      /* of HIL_INIT_NORMAL */
-    double bound;    /* HIL_INIT_UNIFORM draws from [-bound, bound) */
+    double std;   /* of HIL_INIT_NORMAL */
+    double bound; /* HIL_INIT_UNIFORM draws from [-bound, bound), HIL_INIT_LOG from [0.01, bound) */
     bool no_decay;   /* no weight decay: norms and biases */
     bool transposed; /* files hold the transpose (GPT-2's Conv1D) */
     int group;       /* vectors of one group share a unit, so they are moved together */

@@ -10,6 +10,7 @@
 #include "store/sweep.h"
 #include "store/window.h"
 
+#include <math.h>
 #include <string.h>
 
 #define TASK 16384 /* elements; a multiple of HIL_PAD */
@@ -428,6 +429,8 @@ typedef struct filling {
 } filling;
 
 /* Numbers 4g to 4g + 3 are made of the four words of counter (g, p). */
+#define LOG_LEAST 0.01f
+
 static void fill_uniform(const filling *f, int64_t from, int64_t end)
 {
     float bound = (float)f->param->spec.bound;
@@ -435,7 +438,10 @@ static void fill_uniform(const filling *f, int64_t from, int64_t end)
     for (int64_t i = from; i < end; ++i) {
         if (i == from || i % 4 == 0)
             hil_philox(f->seed, (uint64_t)i / 4, (uint64_t)f->param->index, word);
-        f->out[i - f->first] = (2 * hil_philox_unit(word[i % 4]) - 1) * bound;
+        float unit = hil_philox_unit(word[i % 4]);
+        f->out[i - f->first] = f->param->spec.init == HIL_INIT_LOG
+                                   ? logf(LOG_LEAST + unit * (bound - LOG_LEAST))
+                                   : (2 * unit - 1) * bound;
     }
 }
 
@@ -457,6 +463,7 @@ static void fill_task(void *context, int64_t task, int thread)
                         out + from);
         break;
     case HIL_INIT_UNIFORM:
+    case HIL_INIT_LOG:
         fill_uniform(f, from, end);
         break;
     }

@@ -51,6 +51,12 @@ void hil_decoder_destroy(hil_decoder *decoder)
     hil_free(decoder);
 }
 
+void hil_decoder_continue(hil_decoder *decoder)
+{
+    for (size_t i = 0; i < HIL_DETOKEN_MAX; ++i)
+        decoder->state.holds[i].started = decoder->state.holds[i].stripped = true;
+}
+
 hil_status hil_decoder_add(hil_decoder *decoder, int32_t id, hil_text *text)
 {
     return add_id(decoder->tokenizer, &decoder->state, id, HIL_SPECIAL_NONE, text);

@@ -54,6 +54,9 @@ hil_status hil_tokenizer_decode(const hil_tokenizer *tokenizer, const int32_t *i
 typedef struct hil_decoder hil_decoder;
 hil_status hil_decoder_create(hil_decoder **out, const hil_tokenizer *tokenizer);
 void hil_decoder_destroy(hil_decoder *decoder);
+/* The ids to come continue a text: the space that they begin with stays, which some decoders remove
+   at the start of a text. */
+void hil_decoder_continue(hil_decoder *decoder);
 hil_status hil_decoder_add(hil_decoder *decoder, int32_t id, hil_text *text);
 hil_status hil_decoder_end(hil_decoder *decoder, hil_text *text);
 

@@ -9,6 +9,10 @@ static void check_elements(hil_shape shape)
     hil_scale_attr factor = {-1.7};
     gpu_case scale = {
         .name = "scale", .op = &hil_op_scale, .attr = &factor, .ins = 1, .outs = 1, .in = {shape}};
+    gpu_case scaled = scale;
+    scaled.name = "scale by a parameter", scaled.params = 1, scaled.frozen[0] = true;
+    scaled.rows[0] = scaled.cols[0] = 1;
+    gpu_check_dtypes(scaled);
     gpu_check_dtypes(scale);
     scale.over = true;
     gpu_check_dtypes(scale);
@@ -105,6 +109,13 @@ static void check_norms(int64_t rows, int64_t cols)
     hil_norm_attr plus = {.eps = 1e-5, .offset = 1};
     c.name = "layernorm without bias", c.params = 1;
     gpu_check_dtypes(c);
+    c.name = "layernorm plus", c.attr = &plus;
+    gpu_check_dtypes(c);
+    c.name = "layernorm without weight", c.attr = &attr, c.params = 0;
+    gpu_check_dtypes(c);
+    c.name = "rmsnorm without weight", c.op = &hil_op_rmsnorm;
+    gpu_check_dtypes(c);
+    c.params = 1;
     c.name = "rmsnorm plus", c.op = &hil_op_rmsnorm, c.attr = &plus;
     gpu_check_dtypes(c);
     c.attr = &attr;
@@ -184,6 +195,13 @@ static void check_rope(int64_t length, int64_t heads, int64_t dim)
     attr.dims = 0;
     c.name = "rope interleaved";
     gpu_check_dtypes(c);
+    attr.growth = 0.1, attr.growth_from = 1000;
+    c.name = "rope interleaved that grows";
+    gpu_check_dtypes(c);
+    attr.interleaved = false;
+    c.name = "rope that grows";
+    gpu_check_dtypes(c);
+    attr.interleaved = true, attr.growth = 0;
     attr.first = dim / 4 * 2;
     c.name = "rope of the end, interleaved";
     gpu_check_dtypes(c);

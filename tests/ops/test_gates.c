@@ -42,6 +42,14 @@ static void gated(const op_case *c, double *const *in, double *const *param, dou
         out[0][i] = in[0][i] / (1 + exp(-in[1][i / cols]));
 }
 
+static void gated_apart(const op_case *c, double *const *in, double *const *param,
+                        double *const *out)
+{
+    (void)param;
+    for (int64_t i = 0; i < hil_shape_count(&c->in_shape[0]); ++i)
+        out[0][i] = in[0][i] / (1 + exp(-in[1][i]));
+}
+
 static void clamped(const op_case *c, double *const *in, double *const *param, double *const *out)
 {
     (void)param;
@@ -67,7 +75,8 @@ static void check_rows(void)
     c.no_din = 0;
     op_check_fp32(c);
     c.in_shape[1] = (hil_shape){2, {19, 2}};
-    OP_REFUSED(&c, "sigmoid_gate: gates (19, 2) are not one for each row of (19, 1300)");
+    OP_REFUSED(&c,
+               "sigmoid_gate: gates (19, 2) are not one for each row of (19, 1300), or as many");
 }
 
 int main(void)
@@ -85,6 +94,7 @@ int main(void)
          .spread = 3},
         {.op = &hil_op_geglu, .attr = &tanh_form, .reference = geglu, .ins = 2, .spread = 4},
         {.op = &hil_op_geglu, .attr = &erf_form, .reference = geglu, .ins = 2, .spread = 4},
+        {.op = &hil_op_sigmoid_gate, .reference = gated_apart, .ins = 2, .spread = 3},
         {.op = &hil_op_relu_squared, .reference = squared, .ins = 1},
         {.op = &hil_op_softcap, .attr = &low, .reference = capped, .ins = 1, .spread = 4},
         {.op = &hil_op_softcap, .attr = &high, .reference = capped, .ins = 1, .spread = 40},

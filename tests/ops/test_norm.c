@@ -14,10 +14,11 @@ static void reference(const op_case *c, double *const *in, double *const *param,
         for (int64_t i = 0; i < n; ++i) mean += centered ? x[i] / (double)n : 0;
         for (int64_t i = 0; i < n; ++i) square += (x[i] - mean) * (x[i] - mean) / (double)n;
         for (int64_t i = 0; i < n; ++i)
-            out[0][r * n + i] =
-                (x[i] - mean) / sqrt(square + attr.eps) *
-                    (param[0][r % heads * n + i] + ((const hil_norm_attr *)c->attr)->offset) +
-                (c->params > 1 ? param[1][i] : 0);
+            out[0][r * n + i] = (x[i] - mean) / sqrt(square + attr.eps) *
+                                    (c->params ? param[0][r % heads * n + i] +
+                                                     ((const hil_norm_attr *)c->attr)->offset
+                                               : 1) +
+                                (c->params > 1 ? param[1][i] : 0);
     }
 }
 
@@ -107,13 +108,18 @@ int main(void)
             c.attr = &plus;
             c.params = 1;
             op_check_dtypes(c);
+            c.params = 0;
+            op_check_dtypes(c);
         }
+        op_case more = norm(ops[o], shapes[2]);
+        more.attr = &plus; /* and a bias */
+        op_check_dtypes(more);
         op_check_large(norm(ops[o], (hil_shape){2, {2100, 40}}));
         op_case wrong = norm(ops[o], shapes[2]);
         wrong.cols[0] = 15;
         OP_REFUSED(&wrong, "norm: parameter 0 is (1, 15), expected 16 numbers for (3, 16)");
-        wrong.params = 0;
-        OP_REFUSED(&wrong, "norm: 0 parameters");
+        wrong.params = 3;
+        OP_REFUSED(&wrong, "norm: 3 parameters, expected at most");
     }
     check_offset();
     check_heads();

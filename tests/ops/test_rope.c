@@ -8,11 +8,14 @@ static void reference(const op_case *c, double *const *in, double *const *param,
     const float *frequency = attr->frequency;
     const int64_t *d = c->in_shape[0].dim;
     int64_t half = (attr->dims ? attr->dims : d[3] - attr->first) / 2;
-    double factor = attr->factor > 0 ? attr->factor : 1;
     for (int64_t i = 0; i < hil_shape_count(&c->in_shape[0]); ++i) out[0][i] = in[0][i];
     for (int64_t r = 0; r < d[0] * d[1]; ++r)
         for (int64_t h = 0; h < d[2]; ++h)
             for (int64_t i = 0; i < half; ++i) {
+                double factor = attr->factor > 0 ? attr->factor : 1;
+                if (attr->growth != 0)
+                    factor *=
+                        1 + attr->growth * log(1 + floor(in[1][r] / (double)attr->growth_from));
                 double angle = (double)((float)in[1][r] * frequency[i]); /* product in fp32 */
                 int64_t head = (r * d[2] + h) * d[3] + attr->first;
                 int64_t low = head + (attr->interleaved ? 2 * i : i);
@@ -50,6 +53,8 @@ int main(void)
         {.frequency = frequency, .first = 4},
         {.frequency = frequency, .first = 3, .dims = 6},
         {.frequency = frequency, .first = 2, .dims = 6, .interleaved = true, .factor = 1.3},
+        {.frequency = frequency, .factor = 1.3, .growth = 0.1, .growth_from = 2},
+        {.frequency = frequency, .interleaved = true, .growth = 0.2, .growth_from = 3},
     };
     for (size_t i = 0; i < sizeof variants / sizeof *variants; ++i)
         op_check_dtypes((op_case){.op = &hil_op_rope,
@@ -72,6 +77,8 @@ int main(void)
     wrong.attr = &variants[0];
     wrong.in_shape[0].dim[3] = 2;
     OP_REFUSED(&wrong, "rope: 4 numbers turn after 0, but heads are (2, 3, 4, 2)");
+    wrong.attr = &(const hil_rope_attr){.frequency = frequency, .growth = 0.1};
+    OP_REFUSED(&wrong, "rope: growth from 0 on, of 2 numbers of (2, 3, 4, 2)");
     wrong.in_shape[0].ndim = 3;
     OP_REFUSED(&wrong, "rope: input 0 is (2, 3, 4), expected 4 dimensions");
     return 0;

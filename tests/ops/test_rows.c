@@ -22,6 +22,37 @@ static void fill(rows *r)
     }
 }
 
+enum { STATE_COLS = 83 }; /* of a state: whole vectors and a few more */
+
+static void run_recurrent(const hil_row_kernel *k, int which, rows *r, int64_t n)
+{
+    float *a = r->out;
+    switch (which) {
+    case 27:
+        k->conv.multiply_add(a, r->x, r->y, n);
+        break;
+    case 33:
+        k->activation.sigmoid(a, r->x, n);
+        break;
+    case 28:
+        k->conv.silu(a, r->x, n);
+        break;
+    case 29:
+        k->conv.silu_back(a, r->x, r->y, n);
+        break;
+    case 30:
+        k->state.read(a, r->x, r->y, n / STATE_COLS, STATE_COLS);
+        break;
+    case 31:
+        k->state.dots(a, r->x, r->y, n / STATE_COLS, STATE_COLS);
+        break;
+    case 32:
+        memcpy(a, r->x, (size_t)n * sizeof *a);
+        k->state.update(a, 0.7f, r->y, r->z, n / STATE_COLS, STATE_COLS);
+        break;
+    }
+}
+
 static void run_words(const hil_row_kernel *k, int which, rows *r, int64_t n)
 {
     float *a = r->out;
@@ -38,6 +69,8 @@ static void run_words(const hil_row_kernel *k, int which, rows *r, int64_t n)
     case 24:
         k->random.keep(a, (const uint32_t *)(const void *)r->x, 0x3f0000, 1.5f, n);
         break;
+    default:
+        run_recurrent(k, which, r, n);
     }
 }
 
@@ -127,7 +160,7 @@ static void check_levels(void)
     static const int64_t lengths[] = {0, 1, 2, 15, 16, 17, 255, 256, 257, 1000, N};
     hil_cpu_level best = hil_cpu_best();
     static rows want, got;
-    for (int which = 0; which < 27; ++which)
+    for (int which = 0; which < 34; ++which)
         for (size_t i = 0; i < sizeof lengths / sizeof *lengths; ++i) {
             fill(&want);
             run_kernel(&hil_rows_portable, which, &want, lengths[i]);

@@ -229,10 +229,27 @@ static void check_threads(void)
     CHECK(w.runs == 0);
 }
 
+/* The delta rule: by the numbers of its states; half of the threads idle where heads are few. */
+static void check_delta(void)
+{
+    hil_delta_attr attr = {.key_heads = 2, .key_dim = 8};
+    hil_op_call call = call_of(&hil_op_delta_rule, &attr, (hil_shape){3, {1, 50, 32 + 4 * 16}});
+    call.ins = 4, call.params = 2;
+    call.in[1] = call.in[2] = (hil_tensor){HIL_BF16, {3, {1, 50, 4}}, NULL};
+    call.in[3] = (hil_tensor){HIL_I32, {2, {1, 50}}, NULL};
+    call.param[0] = call.param[1] = (hil_op_param){HIL_F32, 1, 4, 1, true, false};
+    double one = work_on(&call, false, 1).vector, back = work_on(&call, true, 1).vector;
+    CHECK(one >= 4 * 50 * 4 * 8 * 16 && back > 2 * one);
+    CHECK_NEAR(work_on(&call, false, 4).vector, one, 1e-9);
+    CHECK_NEAR(work_on(&call, true, 4).vector, 2 * back, 1e-9);
+    CHECK(work_of(&call, false).apart > 0);
+}
+
 int main(void)
 {
     check_threads();
     check_products();
+    check_delta();
     check_apart();
     check_fp8();
     check_attention();

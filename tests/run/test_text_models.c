@@ -113,6 +113,7 @@ int main(void)
                 "is a gemma3: only its text model (gemma3_text) is used, without vision");
     check_model(&place, "mistral3_images", "\"model_type\": \"mistral\"", "(mistral)");
     check_model(&place, "qwen2_5_vl_images", "\"model_type\": \"qwen2\"", "(qwen2)");
+    check_model(&place, "gemma4_images", "\"model_type\": \"gemma4_text\"", "(gemma4_text)");
     check_packed(&place);
     job_end(&place);
     return 0;

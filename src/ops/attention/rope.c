@@ -3,6 +3,7 @@
 #include "ops/ops.h"
 #include "ops/rows/rows.h"
 
+#include <math.h>
 #include <string.h>
 
 #define TASK_ROWS 8
@@ -27,8 +28,21 @@ static hil_status infer(hil_op_call *call)
     if (attr->first < 0 || dims < 0 || attr->first + dims > shape->dim[3])
         return hil_fail(HIL_ERR_USAGE, "rope: %lld numbers turn after %lld, but heads are %s",
                         (long long)dims, (long long)attr->first, hil_infer_shape_text(shape).text);
+    if (attr->growth != 0 && (attr->growth_from < 1 || dims != shape->dim[3]))
+        return hil_fail(HIL_ERR_USAGE, "rope: growth from %lld on, of %lld numbers of %s",
+                        (long long)attr->growth_from, (long long)dims,
+                        hil_infer_shape_text(shape).text);
     hil_infer_out(call, call->compute, shape);
     return HIL_OK;
+}
+
+/* Of sine and cosine. */
+static float factor_at(const hil_rope_attr *attr, int32_t position)
+{
+    float factor = attr->factor > 0 ? (float)attr->factor : 1;
+    if (attr->growth == 0) return factor;
+    int64_t whole = position / attr->growth_from;
+    return factor * (float)(1 + attr->growth * log1p((double)whole));
 }
 
 /* Rotates `from` into `to`, forwards or (sign = -1) back. Rows are positions: (B * T, H * D). */
@@ -63,9 +77,9 @@ static void rotate_rows(void *context, int64_t task, int thread)
     const int32_t *positions = j->call->in[1].data;
     int64_t rows = shape->dim[0] * shape->dim[1], heads = shape->dim[2];
     int64_t half = dims_of(j->call) / 2, n = heads * shape->dim[3];
-    float factor = attr->factor > 0 ? (float)attr->factor : 1;
     float *row = hil_pool_scratch(j->call->pool, thread), *cosine = row + n, *sine = cosine + half;
     for (int64_t r = task * TASK_ROWS; r < (task + 1) * TASK_ROWS && r < rows; ++r) {
+        float factor = factor_at(attr, positions[r]);
         hil_rows()->position.angles(cosine, sine, attr->frequency, (float)positions[r], half);
         hil_rows()->math.scale(sine, sine, j->sign * factor, half);
         if (factor != 1) hil_rows()->math.scale(cosine, cosine, factor, half);

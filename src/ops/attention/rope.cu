@@ -15,7 +15,8 @@ typedef struct rotation {
     int group;            /* rows of a block */
     hil_view from, to;
     const int32_t *position;
-    float sign, factor;
+    float sign, factor, growth;
+    int growth_from;
     bool add;
     float frequency[HALF_MOST];
 } rotation;
@@ -65,6 +66,13 @@ static __device__ inline void turn(float angle, float *sine, float *cosine)
     *cosine = __cosf(rest);
 }
 
+/* Of sine and cosine. */
+static __device__ inline float factor_at(const rotation &r, int position)
+{
+    if (r.growth == 0) return r.factor;
+    return r.factor * (1 + r.growth * log1pf((float)(position / r.growth_from)));
+}
+
 /* Loads the first numbers while it computes the angles. HALF: they are known to be bf16. */
 template <bool HALF>
 static __global__ void __launch_bounds__(THREADS) rotate(const __grid_constant__ rotation r)
@@ -88,14 +96,14 @@ static __global__ void __launch_bounds__(THREADS) rotate(const __grid_constant__
     load(threadIdx.x);
     for (int at = threadIdx.x; at < rows * r.half; at += THREADS) {
         int row = at / r.half, k = at % r.half;
-        float sine, cosine;
+        float sine, cosine, factor = factor_at(r, r.position[first + row]);
         float a = (float)r.position[first + row] * r.frequency[k];
         if (HALF)
             turn(a, &sine, &cosine);
         else
             sincosf(a, &sine, &cosine);
-        angle[2 * row * r.half + k] = cosine * r.factor;
-        angle[(2 * row + 1) * r.half + k] = sine * r.sign * r.factor;
+        angle[2 * row * r.half + k] = cosine * factor;
+        angle[(2 * row + 1) * r.half + k] = sine * r.sign * factor;
     }
     __syncthreads();
     for (int i = threadIdx.x; i < count; i += ITEMS * THREADS) {
@@ -120,9 +128,10 @@ static __global__ void __launch_bounds__(THREADS)
     int64_t turning = k - r.skipped / 2;
     bool turns = turning >= 0 && turning < r.half;
     if (interleaved && turns) {
-        float sine, cosine, low = x[0], high = x[1];
-        sincosf((float)r.position[head / r.heads] * r.frequency[turning], &sine, &cosine);
-        cosine *= r.factor, sine *= r.sign * r.factor;
+        int position = r.position[head / r.heads];
+        float sine, cosine, low = x[0], high = x[1], factor = factor_at(r, position);
+        sincosf((float)position * r.frequency[turning], &sine, &cosine);
+        cosine *= factor, sine *= r.sign * factor;
         x[0] = low * cosine - high * sine;
         x[1] = high * cosine + low * sine;
     }
@@ -144,6 +153,8 @@ static hil_status run(const hil_op_call *call, const hil_tensor *from, const hil
                   .position = (const int32_t *)call->in[1].data,
                   .sign = sign,
                   .factor = attr->factor > 0 ? (float)attr->factor : 1,
+                  .growth = (float)attr->growth,
+                  .growth_from = (int)attr->growth_from,
                   .add = sign < 0 && call->din_add[0]};
     if (r.rows * r.heads * r.dim == 0) return HIL_OK;
     for (int i = 0; i < r.half; ++i) r.frequency[i] = attr->frequency[i];

@@ -1,4 +1,4 @@
-/* sigmoid_gate.c - each row of x times the sigmoid of one number. */
+/* sigmoid_gate.c - each row of x times the sigmoid of one number, or of as many. */
 #include "ops/infer.h"
 #include "ops/ops.h"
 #include "ops/rows/rows.h"
@@ -12,8 +12,10 @@ static hil_status infer(hil_op_call *call)
     HIL_TRY(hil_infer_float(call, 0, 0));
     HIL_TRY(hil_infer_float(call, 1, 0));
     const hil_shape *x = &call->in[0].shape, *gate = &call->in[1].shape;
-    if (hil_shape_cols(gate) != 1 || hil_shape_rows(gate) != hil_shape_rows(x))
-        return hil_fail(HIL_ERR_USAGE, "sigmoid_gate: gates %s are not one for each row of %s",
+    bool whole = hil_shape_cols(gate) == 1 || hil_shape_cols(gate) == hil_shape_cols(x);
+    if (!whole || hil_shape_rows(gate) != hil_shape_rows(x))
+        return hil_fail(HIL_ERR_USAGE,
+                        "sigmoid_gate: gates %s are not one for each row of %s, or as many",
                         hil_infer_shape_text(gate).text, hil_infer_shape_text(x).text);
     hil_infer_out(call, call->compute, x);
     return HIL_OK;
@@ -52,13 +54,41 @@ static void gate_row(const hil_op_call *call, int64_t row)
     hil_row_write(&call->din[1], row, 1, &dot, call->din_add[1]);
 }
 
+/* Row `row` times the sigmoids of as many gates: backward if `dout` has data. */
+static void multiply_row(const hil_op_call *call, int64_t row, const hil_tensor *dout)
+{
+    int64_t cols = hil_shape_cols(&call->in[0].shape);
+    float x[PIECE], gate[PIECE], s[PIECE], dy[PIECE], dgate[PIECE];
+    for (int64_t c = 0; c < cols; c += PIECE) {
+        int64_t n = cols - c < PIECE ? cols - c : PIECE, at = row * cols + c;
+        const float *from = hil_row_read(&call->in[0], at, n, x);
+        hil_rows()->activation.sigmoid(s, hil_row_read(&call->in[1], at, n, gate), n);
+        const float *back = dout ? hil_row_read(dout, at, n, dy) : from;
+        for (int64_t i = 0; i < n; ++i) {
+            dgate[i] = back[i] * from[i] * s[i] * (1 - s[i]);
+            dy[i] = back[i] * s[i];
+        }
+        if (!dout) hil_row_write(&call->out[0], at, n, dy, false);
+        if (dout && call->din[1].data) hil_row_write(&call->din[1], at, n, dgate, call->din_add[1]);
+        if (dout && call->din[0].data) hil_row_write(&call->din[0], at, n, dy, call->din_add[0]);
+    }
+}
+
+static bool has_many(const hil_op_call *call)
+{
+    return hil_shape_cols(&call->in[1].shape) > 1;
+}
+
 static void forward_rows(void *context, int64_t task, int thread)
 {
     (void)thread;
     const hil_op_call *call = context;
     int64_t rows = hil_shape_rows(&call->in[0].shape);
     for (int64_t r = task * TASK_ROWS; r < (task + 1) * TASK_ROWS && r < rows; ++r)
-        scale_row(call, r, &call->in[0], &call->out[0], false);
+        if (has_many(call))
+            multiply_row(call, r, NULL);
+        else
+            scale_row(call, r, &call->in[0], &call->out[0], false);
 }
 
 /* din[0] may be dout[0]: the gate's gradient comes first. */
@@ -68,6 +98,10 @@ static void backward_rows(void *context, int64_t task, int thread)
     const hil_op_call *call = context;
     int64_t rows = hil_shape_rows(&call->in[0].shape);
     for (int64_t r = task * TASK_ROWS; r < (task + 1) * TASK_ROWS && r < rows; ++r) {
+        if (has_many(call)) {
+            multiply_row(call, r, &call->dout[0]);
+            continue;
+        }
         if (call->din[1].data) gate_row(call, r);
         if (call->din[0].data) scale_row(call, r, &call->dout[0], &call->din[0], call->din_add[0]);
     }

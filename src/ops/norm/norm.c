@@ -36,6 +36,12 @@ static int64_t count_heads(const hil_op_call *call)
     return is_by_head(call) ? shape->dim[shape->ndim - 2] : 1;
 }
 
+/* A norm without a weight has a vector of ones in its place. */
+static int count_vectors(const hil_op_call *call)
+{
+    return call->params ? call->params : 1;
+}
+
 static hil_status infer_heads(const hil_op_call *call)
 {
     const hil_op_param *p = &call->param[0];
@@ -54,9 +60,9 @@ static hil_status infer(hil_op_call *call)
     const hil_shape *shape = &call->in[0].shape;
     int64_t rows = hil_shape_rows(shape), cols = hil_shape_cols(shape);
     int vectors = call->op == &hil_op_layernorm ? 2 : 1;
-    if (call->params < 1 || call->params > vectors)
-        return hil_fail(HIL_ERR_USAGE, "%s: %d parameters, expected %s", call->op->name,
-                        call->params, vectors > 1 ? "1 or 2" : "1");
+    if (call->params > vectors || (is_by_head(call) && call->params < 1))
+        return hil_fail(HIL_ERR_USAGE, "%s: %d parameters, expected %s%d", call->op->name,
+                        call->params, is_by_head(call) ? "" : "at most ", vectors);
     if (is_by_head(call)) HIL_TRY(infer_heads(call));
     for (int i = 0; i < call->params && !is_by_head(call); ++i)
         HIL_TRY(hil_infer_vector(call, i, cols));
@@ -66,7 +72,7 @@ static hil_status infer(hil_op_call *call)
     call->saved[0].shape = (hil_shape){2, {rows, is_centered(call) ? 2 : 1}};
     cols *= count_heads(call);
     hil_grid grid = hil_row_grid(rows);
-    for (int i = 0; i < call->params; ++i)
+    for (int i = 0; i < count_vectors(call); ++i)
         hil_scratch_add(&call->forward_scratch, cols, sizeof(float));
     call->backward_scratch = call->forward_scratch;
     for (int i = 0; i < call->params; ++i)
@@ -83,14 +89,16 @@ static hil_status prepare(const hil_op_call *call, job *out)
                  .centered = is_centered(call)};
     size_t at = 0;
     int64_t width = out->heads * out->cols;
-    for (int i = 0; i < call->params; ++i) {
+    for (int i = 0; i < count_vectors(call); ++i) {
         out->vector[i] =
             (float *)((char *)call->scratch + hil_scratch_add(&at, width, sizeof(float)));
-        HIL_TRY(hil_op_vector(call, i, out->vector[i]));
+        if (i < call->params) HIL_TRY(hil_op_vector(call, i, out->vector[i]));
     }
     float offset = (float)((const hil_norm_attr *)call->attr)->offset;
-    if (offset != 0 && !hil_pool_is_dry(call->pool))
-        for (int64_t c = 0; c < width; ++c) out->vector[0][c] += offset;
+    for (int64_t c = 0; (offset != 0 || !call->params) && c < width; ++c) {
+        if (hil_pool_is_dry(call->pool)) break;
+        out->vector[0][c] = call->params ? out->vector[0][c] + offset : 1;
+    }
     for (int i = 0; i < call->params; ++i)
         out->partial[i] = (float *)((char *)call->scratch +
                                     hil_scratch_add(&at, out->grid.blocks * width, sizeof(float)));

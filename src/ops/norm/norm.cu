@@ -225,10 +225,10 @@ static int64_t count_heads(const hil_op_call *call)
 }
 
 /* Whether the vectors are copied: LayerNorm's and those of heads, because only one can be acquired
-   at a time, and those to which a number is added. */
+   at a time, those to which a number is added, and ones in place of a weight that is not there. */
 static bool copies(const hil_op_call *call)
 {
-    return is_centered(call) || ((const hil_norm_attr *)call->attr)->offset != 0;
+    return is_centered(call) || !call->params || ((const hil_norm_attr *)call->attr)->offset != 0;
 }
 
 /* Scratch. Both: weight and bias as fp32 where they are copied. Backward: the gradients of each
@@ -300,7 +300,9 @@ static hil_status copy_param(const hil_op_call *call, int param, float *to, floa
 static hil_status copy_vectors(const hil_op_call *call, hil_norm_job *j)
 {
     float *weight = (float *)call->scratch, *bias = weight + j->heads * j->cols;
-    HIL_TRY(copy_param(call, 0, weight, (float)((const hil_norm_attr *)call->attr)->offset));
+    float offset = (float)((const hil_norm_attr *)call->attr)->offset;
+    HIL_TRY(call->params ? copy_param(call, 0, weight, offset)
+                         : fill(call, weight, {NULL, HIL_F32}, 1, j->heads * j->cols));
     j->weight = {weight, HIL_F32};
     if (!is_centered(call)) return HIL_OK;
     j->bias = {bias, HIL_F32};

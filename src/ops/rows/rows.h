@@ -40,6 +40,7 @@ typedef struct hil_row_math {
 } hil_row_math;
 
 typedef struct hil_row_activation {
+    void (*sigmoid)(float *out, const float *x, int64_t n);
     void (*gelu_tanh)(float *out, const float *x, int64_t n);
     void (*gelu_tanh_back)(float *dx, const float *x, const float *dy, int64_t n);
     void (*gelu_erf)(float *out, const float *x, int64_t n);
@@ -79,6 +80,24 @@ typedef struct hil_row_random {
     void (*keep)(float *out, const uint32_t *word, int32_t dropped, float kept, int64_t n);
 } hil_row_random;
 
+/* A convolution over rows, with SiLU. */
+typedef struct hil_row_conv {
+    void (*multiply_add)(float *sum, const float *x, const float *y, int64_t n); /* sum += x * y */
+    void (*silu)(float *out, const float *x, int64_t n);
+    void (*silu_back)(float *dx, const float *x, const float *dy, int64_t n);
+} hil_row_conv;
+
+/* A matrix of rows x cols numbers: the state of a recurrence. */
+typedef struct hil_row_state {
+    /* out[cols] = the sum of the rows, each times its factor, in their order */
+    void (*read)(float *out, const float *matrix, const float *factor, int64_t rows, int64_t cols);
+    /* out[rows] = the products of the rows with x */
+    void (*dots)(float *out, const float *matrix, const float *x, int64_t rows, int64_t cols);
+    /* matrix = kept * matrix + factor x', where factor[rows] and x[cols] are vectors */
+    void (*update)(float *matrix, float kept, const float *factor, const float *x, int64_t rows,
+                   int64_t cols);
+} hil_row_state;
+
 typedef struct hil_row_kernel {
     const char *name;
     hil_row_convert convert;
@@ -88,6 +107,8 @@ typedef struct hil_row_kernel {
     hil_row_normalize norm;
     hil_row_position position;
     hil_row_random random;
+    hil_row_conv conv;
+    hil_row_state state;
 } hil_row_kernel;
 
 /* The kernel for this CPU. */

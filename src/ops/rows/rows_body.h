@@ -193,6 +193,11 @@ static void gelu_erf_back(float *dx, const float *x, const float *dy, int64_t n)
     }
 }
 
+static void sigmoid(float *out, const float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; ++i) out[i] = hil_sigmoid(x[i]);
+}
+
 static void swiglu(float *out, const float *gate, const float *up, int64_t n)
 {
     for (int64_t i = 0; i < n; ++i) out[i] = gate[i] * hil_sigmoid(gate[i]) * up[i];
@@ -352,6 +357,79 @@ static void keep(float *out, const uint32_t *word, int32_t dropped, float kept, 
     for (int64_t i = 0; i < n; ++i) out[i] = hil_choose((int32_t)(word[i] >> 8) < dropped, 0, kept);
 }
 
+static void multiply_add(float *sums, const float *x, const float *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; ++i) sums[i] += x[i] * y[i];
+}
+
+static void silu(float *out, const float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; ++i) out[i] = x[i] * hil_sigmoid(x[i]);
+}
+
+static void silu_back(float *dx, const float *x, const float *dy, int64_t n)
+{
+    for (int64_t i = 0; i < n; ++i) {
+        float s = hil_sigmoid(x[i]);
+        dx[i] = dy[i] * s * (1.0f + x[i] * (1.0f - s));
+    }
+}
+
+#define STATE_LANES 4
+
+/* Columns that are held in registers while all rows are read. */
+static inline void read_columns(float *out, const float *matrix, const float *factor, int64_t rows,
+                                int64_t cols)
+{
+    lanes sums[STATE_LANES] = {0};
+    for (int64_t r = 0; r < rows; ++r)
+        for (int k = 0; k < STATE_LANES; ++k)
+            for (int i = 0; i < VECTORS; ++i)
+                sums[k].v[i] += at(matrix + r * cols + k * HIL_LANES)[i] * factor[r];
+    memcpy(out, sums, sizeof sums);
+}
+
+static void read_state(float *out, const float *matrix, const float *factor, int64_t rows,
+                       int64_t cols)
+{
+    const int64_t step = STATE_LANES * HIL_LANES;
+    int64_t c = 0;
+    for (; c + step <= cols; c += step) read_columns(out + c, matrix + c, factor, rows, cols);
+    for (int64_t i = c; i < cols; ++i) out[i] = 0;
+    for (int64_t r = 0; r < rows && c < cols; ++r)
+        for (int64_t i = c; i < cols; ++i) out[i] += matrix[r * cols + i] * factor[r];
+}
+
+static inline void dot_lanes(lanes *s, const float *x, const float *y)
+{
+    for (int i = 0; i < VECTORS; ++i) s->v[i] += at(x)[i] * at(y)[i];
+}
+
+static void dot_state(float *out, const float *matrix, const float *x, int64_t rows, int64_t cols)
+{
+    int64_t whole = cols / HIL_LANES * HIL_LANES;
+    float last[HIL_LANES], tail[HIL_LANES];
+    copy_tail(last, x + whole, cols - whole, 0);
+    for (int64_t r = 0; r < rows; ++r) {
+        lanes s = {0};
+        for (int64_t i = 0; i < whole; i += HIL_LANES) dot_lanes(&s, matrix + r * cols + i, x + i);
+        if (whole < cols) {
+            copy_tail(tail, matrix + r * cols + whole, cols - whole, 0);
+            dot_lanes(&s, tail, last);
+        }
+        out[r] = total(&s);
+    }
+}
+
+static void update_state(float *matrix, float kept, const float *factor, const float *x,
+                         int64_t rows, int64_t cols)
+{
+    for (int64_t r = 0; r < rows; ++r) {
+        float *row = matrix + r * cols;
+        for (int64_t i = 0; i < cols; ++i) row[i] = row[i] * kept + x[i] * factor[r];
+    }
+}
+
 const hil_row_kernel ROWS_KERNEL = {
     .name = ROWS_NAME,
     .convert =
@@ -373,6 +451,7 @@ const hil_row_kernel ROWS_KERNEL = {
         },
     .activation =
         {
+            .sigmoid = sigmoid,
             .gelu_tanh = gelu_tanh,
             .gelu_tanh_back = gelu_tanh_back,
             .gelu_erf = gelu_erf,
@@ -400,5 +479,17 @@ const hil_row_kernel ROWS_KERNEL = {
         {
             .philox = philox,
             .keep = keep,
+        },
+    .conv =
+        {
+            .multiply_add = multiply_add,
+            .silu = silu,
+            .silu_back = silu_back,
+        },
+    .state =
+        {
+            .read = read_state,
+            .dots = dot_state,
+            .update = update_state,
         },
 };

@@ -1,0 +1,105 @@
+/* hunyuan.c - Hunyuan: Llama whose queries and keys are normalised after they turn. With a mixture
+   all tokens have one more expert. */
+#include "model/build.h"
+
+#include <math.h>
+
+/* A fixed alpha beside the type "dynamic" raises the base of the frequencies. */
+static hil_status read_alpha(const hil_config_reader *r)
+{
+    hil_config *c = r->config;
+    double alpha = 0;
+    HIL_TRY(hil_config_rope_real(r, "alpha", &alpha));
+    if (!(alpha > 0)) return HIL_OK;
+    if (c->rope.kind != HIL_ROPE_DEFAULT || c->head_dim < 4)
+        return hil_config_refuse(r, "alpha", "needs the type dynamic and heads of 4 or more");
+    c->rope.theta *= pow(alpha, (double)c->head_dim / (double)(c->head_dim - 2));
+    return HIL_OK;
+}
+
+static hil_status read_dense(const hil_config_reader *r)
+{
+    bool normalized = true;
+    HIL_TRY(hil_config_read_usual(r));
+    HIL_TRY(hil_config_attention_bias(r));
+    HIL_TRY(hil_config_refuse_flag(r, "use_cla"));
+    HIL_TRY(hil_config_bool(r, "use_qk_norm", &normalized));
+    if (!normalized) return hil_config_refuse(r, "use_qk_norm", "must be true");
+    return read_alpha(r);
+}
+
+/* A number, or a list of one for each layer, which must be the same. */
+static hil_status read_same(const hil_config_reader *r, const char *key, int64_t *out)
+{
+    const json_t *list = json_object_get(r->object, key);
+    if (!json_is_array(list)) return hil_config_size(r, key, NULL, HIL_CONFIG_WIDTH_MAX, out);
+    for (size_t i = 0; i < json_array_size(list); ++i) {
+        const json_t *item = json_array_get(list, i);
+        if (!json_is_integer(item) || !json_equal(item, json_array_get(list, 0)))
+            return hil_config_refuse(r, key, "must be the same number in all layers");
+        *out = json_integer_value(item);
+    }
+    return HIL_OK;
+}
+
+static hil_status read_moe(const hil_config_reader *r)
+{
+    hil_config *c = r->config;
+    hil_mixture_config *m = &c->mixture;
+    int64_t shared = 1;
+    HIL_TRY(read_dense(r));
+    m->width = m->shared = c->intermediate;
+    HIL_TRY(read_same(r, "num_experts", &m->experts));
+    HIL_TRY(read_same(r, "moe_topk", &m->chosen));
+    HIL_TRY(read_same(r, "moe_intermediate_size", &m->width));
+    HIL_TRY(read_same(r, "num_shared_expert", &shared));
+    HIL_TRY(hil_config_refuse_number(r, "moe_layer_num_skipped"));
+    if (m->width != c->intermediate)
+        return hil_config_refuse(r, "moe_intermediate_size", "must be \"intermediate_size\"");
+    if (shared != 1) return hil_config_refuse(r, "num_shared_expert", "must be 1");
+    return hil_config_check_mixture(r);
+}
+
+static const hil_arch_names names = {
+    HIL_ARCH_ENDS,
+    HIL_ARCH_MLP,
+    HIL_ARCH_PROJECTIONS,
+    .attention_norm = "input_layernorm",
+    .q_norm = "self_attn.query_layernorm",
+    .k_norm = "self_attn.key_layernorm",
+    .mlp_norm = "post_attention_layernorm",
+};
+
+#define HUNYUAN                                                                                    \
+    .activation = HIL_SILU, .norm_eps = 1e-5, .qk_norm = HIL_QK_NORM_TURNED, .frozen_pad = true,   \
+    .max_positions = 2048, .bos = 1, .eos = 2, .pad = 0
+
+const hil_arch hil_arch_hunyuan = {
+    .name = "hunyuan_v1_dense",
+    .class_name = "HunYuanDenseV1ForCausalLM",
+    .defaults = &(const hil_config){HUNYUAN},
+    .names = &names,
+    .read = read_dense,
+    .build = hil_build_decoder,
+};
+
+const hil_arch hil_arch_hunyuan_moe = {
+    .name = "hunyuan_v1_moe",
+    .class_name = "HunYuanMoEV1ForCausalLM",
+    .defaults =
+        &(const hil_config){HUNYUAN, .mixture = {.experts = 1, .chosen = 1, .normalized = true}},
+    .names = &names,
+    .mixture =
+        &(const hil_mixture_names){
+            .router = "mlp.gate.wg",
+            .gate = "mlp.experts.*.gate_proj",
+            .up = "mlp.experts.*.up_proj",
+            .down = "mlp.experts.*.down_proj",
+            .shared_gate = "mlp.shared_mlp.gate_proj",
+            .shared_up = "mlp.shared_mlp.up_proj",
+            .shared_down = "mlp.shared_mlp.down_proj",
+        },
+    .stacks = hil_arch_usual_stacks,
+    .read = read_moe,
+    .build = hil_build_decoder,
+};

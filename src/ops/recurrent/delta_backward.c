@@ -1,0 +1,243 @@
+/* delta_backward.c - the gradients of the gated delta rule.
+
+   [Note: states again] Backward needs the state before every position. Forward saved those at the
+   beginning of chunks; of the chunk at hand, this computes those at the beginning of every BLOCK
+   positions, and of the block at hand all. */
+#include "ops/recurrent/delta.h"
+
+#include "ops/infer.h"
+#include "ops/rows/rows.h"
+
+#include <string.h>
+
+#define BLOCK 16
+#define BLOCKS (HIL_DELTA_CHUNK / BLOCK)
+
+typedef struct work {
+    hil_delta_inputs in;
+    float *coarse, *fine;  /* states: (BLOCKS, D V), (BLOCK, D V) */
+    float *wrong, *change; /* of the positions of a block, (BLOCK, V) */
+    float *state;          /* the gradients of the state of all heads in a group, (H / K, D V) */
+    float *dq, *dk;        /* of a chunk, (chunk, D), summed over the heads of a group */
+    float *dv, *dout, *dchange, *dread; /* (V) */
+    float *row, *dots;                  /* (D) */
+} work;
+
+/* The gradients of A and of the bias: of each sequence and head. */
+typedef struct job {
+    hil_delta d;
+    int64_t share; /* heads of values in a group */
+    float *drate, *dbias;
+} job;
+
+static int64_t layout(const job *j, float *memory, work *w)
+{
+    const hil_delta *d = &j->d;
+    int64_t used = 0, state = d->key_dim * d->value_dim;
+    hil_delta_layout(d, memory, &used, &w->in);
+    w->coarse = hil_delta_take(memory, &used, BLOCKS * state);
+    w->fine = hil_delta_take(memory, &used, BLOCK * state);
+    w->wrong = hil_delta_take(memory, &used, BLOCK * d->value_dim);
+    w->change = hil_delta_take(memory, &used, BLOCK * d->value_dim);
+    w->state = hil_delta_take(memory, &used, j->share * state);
+    w->dq = hil_delta_take(memory, &used, HIL_DELTA_CHUNK * d->key_dim);
+    w->dk = hil_delta_take(memory, &used, HIL_DELTA_CHUNK * d->key_dim);
+    float **values[] = {&w->dv, &w->dout, &w->dchange, &w->dread};
+    for (size_t i = 0; i < sizeof values / sizeof *values; ++i)
+        *values[i] = hil_delta_take(memory, &used, d->value_dim);
+    w->row = hil_delta_take(memory, &used, d->key_dim);
+    w->dots = hil_delta_take(memory, &used, d->key_dim);
+    return used;
+}
+
+/* A chunk of one head. */
+typedef struct part {
+    int64_t b, head, at, count;
+} part;
+
+/* The states at the beginning of each block. */
+static void find_coarse(const hil_delta *d, const work *w, const part *p)
+{
+    int64_t state = d->key_dim * d->value_dim, blocks = (p->count + BLOCK - 1) / BLOCK;
+    size_t size = (size_t)state * sizeof(float);
+    const float *saved = d->call->saved[0].data;
+    memcpy(w->coarse,
+           saved + ((p->b * d->heads + p->head) * d->chunks + p->at / HIL_DELTA_CHUNK) * state,
+           size);
+    for (int64_t n = 1; n < blocks; ++n) {
+        float *to = w->coarse + n * state;
+        memcpy(to, to - state, size);
+        for (int64_t i = (n - 1) * BLOCK; i < n * BLOCK; ++i) {
+            if (hil_delta_begins(d, p->b, p->at + i)) memset(to, 0, size);
+            hil_delta_step(d, &w->in, i, to, w->wrong, w->change);
+        }
+    }
+}
+
+/* The states before each position of block n. */
+static void find_fine(const hil_delta *d, const work *w, const part *p, int64_t n)
+{
+    int64_t state = d->key_dim * d->value_dim, left = p->count - n * BLOCK;
+    int64_t count = left < BLOCK ? left : BLOCK;
+    size_t size = (size_t)state * sizeof(float);
+    memcpy(w->fine, w->coarse + n * state, size);
+    for (int64_t i = 0; i < count; ++i) {
+        float *at = w->fine + i * state;
+        /* The last one is needed only for `wrong` and `change`: its own state stays. */
+        float *next = i + 1 < count ? at + state : w->coarse + n * state;
+        if (hil_delta_begins(d, p->b, p->at + n * BLOCK + i)) memset(at, 0, size);
+        memcpy(next, at, size);
+        hil_delta_step(d, &w->in, n * BLOCK + i, next, w->wrong + i * d->value_dim,
+                       w->change + i * d->value_dim);
+    }
+}
+
+static float dot(const float *x, const float *y, int64_t n)
+{
+    float out;
+    hil_rows()->state.dots(&out, x, y, 1, n);
+    return out;
+}
+
+/* x += factor * y */
+static void add_scaled(float *x, float factor, const float *y, int64_t n)
+{
+    hil_rows()->state.update(x, 1, &factor, y, 1, n);
+}
+
+/* The sum of the products of all numbers of two states. */
+static float match(const hil_delta *d, const float *x, const float *y)
+{
+    float sum = 0;
+    for (int64_t r = 0; r < d->key_dim; ++r)
+        sum += dot(x + r * d->value_dim, y + r * d->value_dim, d->value_dim);
+    return sum;
+}
+
+static void write_gates(const job *j, const work *w, const part *p, int64_t i, float dbeta,
+                        float dkeep)
+{
+    const hil_delta *d = &j->d;
+    const hil_op_call *call = d->call;
+    int64_t gate = (p->b * d->length + p->at + i) * d->heads + p->head;
+    int64_t sequence = p->b * d->heads + p->head;
+    float ddecay = dkeep * w->in.keep[i], da = ddecay * w->in.slope[i];
+    float db = dbeta * w->in.beta[i] * (1 - w->in.beta[i]);
+    if (call->din[1].data) hil_row_write(&call->din[1], gate, 1, &db, call->din_add[1]);
+    if (call->din[2].data) hil_row_write(&call->din[2], gate, 1, &da, call->din_add[2]);
+    j->drate[sequence] += ddecay * w->in.decay[i];
+    j->dbias[sequence] += da;
+}
+
+/* Position i of the chunk: `after` is the gradient of the state after it, and becomes that of the
+   state before it. */
+static void step_back(const job *j, const work *w, const part *p, int64_t i, float *after)
+{
+    const hil_delta *d = &j->d;
+    const hil_op_call *call = d->call;
+    const hil_row_kernel *rows = hil_rows();
+    int64_t keys = d->key_dim, values = d->value_dim, row = p->b * d->length + p->at + i;
+    const float *q = w->in.q + i * keys, *k = w->in.k + i * keys;
+    const float *before = w->fine + i % BLOCK * keys * values;
+    const float *change = w->change + i % BLOCK * values, *wrong = w->wrong + i % BLOCK * values;
+    float *dq = w->dq + i * keys, *dk = w->dk + i * keys, keep = w->in.keep[i];
+    const float *dout =
+        hil_row_read(&call->dout[0], (row * d->heads + p->head) * values, values, w->dout);
+    /* y = S'q with S = keep * before + k change' */
+    rows->state.dots(w->dots, before, dout, keys, values);
+    add_scaled(dq, keep, w->dots, keys);
+    add_scaled(dq, dot(change, dout, values), k, keys);
+    rows->state.update(after, 1, q, dout, keys, values);
+    rows->state.dots(w->dots, after, change, keys, values);
+    add_scaled(dk, 1, w->dots, keys);
+    /* change = beta (v - read), read = keep * before'k */
+    rows->state.read(w->dchange, after, k, keys, values);
+    float dbeta = dot(w->dchange, wrong, values);
+    rows->math.scale(w->dv, w->dchange, w->in.beta[i], values);
+    if (call->din[0].data)
+        hil_row_write(&call->din[0], row * d->width + hil_delta_columns_of(d, p->head).v, values,
+                      w->dv, call->din_add[0]);
+    rows->math.scale(w->dread, w->dv, -1, values);
+    rows->state.dots(w->dots, before, w->dread, keys, values);
+    add_scaled(dk, keep, w->dots, keys);
+    rows->state.update(after, 1, k, w->dread, keys, values);
+    write_gates(j, w, p, i, dbeta, match(d, after, before));
+    if (hil_delta_begins(d, p->b, p->at + i))
+        memset(after, 0, (size_t)(keys * values) * sizeof(float));
+    else
+        rows->math.scale(after, after, keep, keys * values);
+}
+
+/* From the gradient of x to that of the row which, times `scale`, is x; 1 / `square` is the squared
+   length of x. */
+static void write_normalized(const hil_delta *d, const work *w, int64_t at, const float *x,
+                             const float *dx, const float scale[2])
+{
+    const hil_op_call *call = d->call;
+    float factor = scale[0], square = scale[1];
+    float along = dot(x, dx, d->key_dim) * square;
+    hil_rows()->math.scale(w->row, dx, factor, d->key_dim);
+    add_scaled(w->row, -along * factor, x, d->key_dim);
+    hil_row_write(&call->din[0], at, d->key_dim, w->row, call->din_add[0]);
+}
+
+/* All heads of a group, whose gradients of q and k are added in their order. */
+static void chunk_back(const job *j, const work *w, int64_t b, int64_t group, int64_t at)
+{
+    const hil_delta *d = &j->d;
+    int64_t count = d->length - at < HIL_DELTA_CHUNK ? d->length - at : HIL_DELTA_CHUNK;
+    int64_t keys = d->key_dim, state = keys * d->value_dim;
+    hil_delta_columns columns = hil_delta_columns_of(d, group * j->share);
+    memset(w->dq, 0, (size_t)(count * keys) * sizeof(float));
+    memset(w->dk, 0, (size_t)(count * keys) * sizeof(float));
+    for (int64_t h = 0; h < j->share; ++h) {
+        part p = {b, group * j->share + h, at, count};
+        hil_delta_read(d, b, p.head, at, count, &w->in);
+        find_coarse(d, w, &p);
+        for (int64_t n = (count - 1) / BLOCK; n >= 0; --n) {
+            int64_t end = (n + 1) * BLOCK < count ? (n + 1) * BLOCK : count;
+            find_fine(d, w, &p, n);
+            for (int64_t i = end - 1; i >= n * BLOCK; --i)
+                step_back(j, w, &p, i, w->state + h * state);
+        }
+    }
+    for (int64_t i = 0; i < count && d->call->din[0].data; ++i) {
+        int64_t row = (b * d->length + at + i) * d->width;
+        write_normalized(d, w, row + columns.q, w->in.q + i * keys, w->dq + i * keys,
+                         (float[]){w->in.q_scale[i], (float)keys});
+        write_normalized(d, w, row + columns.k, w->in.k + i * keys, w->dk + i * keys,
+                         (float[]){w->in.k_scale[i], 1});
+    }
+}
+
+/* One group of heads in one sequence. */
+static void group_back(void *context, int64_t task, int thread)
+{
+    const job *j = context;
+    const hil_delta *d = &j->d;
+    int64_t b = task / d->key_heads, group = task % d->key_heads;
+    work w;
+    layout(j, hil_pool_scratch(d->call->pool, thread), &w);
+    memset(w.state, 0, (size_t)(j->share * d->key_dim * d->value_dim) * sizeof(float));
+    for (int64_t h = group * j->share; h < (group + 1) * j->share; ++h)
+        j->drate[b * d->heads + h] = j->dbias[b * d->heads + h] = 0;
+    for (int64_t chunk = d->chunks - 1; chunk >= 0; --chunk)
+        chunk_back(j, &w, b, group, chunk * HIL_DELTA_CHUNK);
+}
+
+hil_status hil_delta_backward(hil_op_call *call)
+{
+    job j;
+    work w;
+    size_t at;
+    HIL_TRY(hil_delta_prepare(call, &at, &j.d));
+    int64_t sequences = j.d.batch * j.d.heads;
+    j.share = j.d.heads / j.d.key_heads;
+    j.drate = (float *)((char *)call->scratch + hil_scratch_add(&at, sequences, sizeof(float)));
+    j.dbias = (float *)((char *)call->scratch + hil_scratch_add(&at, sequences, sizeof(float)));
+    HIL_TRY(hil_pool_reserve(call->pool, (size_t)layout(&j, NULL, &w) * sizeof(float)));
+    hil_pool_run(call->pool, group_back, &j, j.d.batch * j.d.key_heads);
+    float *partial[] = {call->param[0].trainable ? j.drate : NULL,
+                        call->param[1].trainable ? j.dbias : NULL};
+    return hil_op_gather_vectors(call, partial, j.d.batch, j.d.heads);
+}

@@ -1,0 +1,122 @@
+/* Keys of config.json that would change the numbers and are not supported are refused by name; keys
+   that are absent have the values of transformers. */
+#include "model/config.h"
+#include "check.h"
+
+#define SIZES                                                                                      \
+    "\"vocab_size\":96,\"hidden_size\":64,\"intermediate_size\":160,\"num_hidden_layers\":2,"      \
+    "\"num_attention_heads\":4,\"num_key_value_heads\":2"
+
+static void make(char out[2048], const char *type, const char *keys)
+{
+    snprintf(out, 2048, "{\"model_type\":\"%s\"," SIZES "%s}", type, keys);
+}
+
+/* Each row: an architecture, keys after the sizes, and words of the refusal. */
+static void check_refused(void)
+{
+    static const char *const rows[][3] = {
+        {"internlm3", ",\"qkv_bias\":true", "\"qkv_bias\" and \"bias\" must be the same"},
+        {"helium", "", "\"head_dim\" times the heads must be \"hidden_size\""},
+        {"helium", ",\"head_dim\":16,\"hidden_act\":\"gelu\"", "for helium only silu"},
+        {"starcoder2", ",\"hidden_act\":\"silu\"", "for starcoder2 only gelu"},
+        {"glm4", ",\"hidden_act\":\"gelu\"", "for glm4 only silu"},
+        {"ministral", ",\"layer_types\":[\"full_attention\"]", "1 entries for 2 layers"},
+        {"vaultgemma", ",\"hidden_activation\":\"relu\"", "\"hidden_activation\" is \"relu\""},
+        {"ernie4_5_moe", ",\"use_bias\":true", "\"use_bias\" is true"},
+        {"ernie4_5_moe", ",\"output_router_logits\":true", "\"output_router_logits\" is true"},
+        {"ernie4_5_moe", ",\"moe_num_experts\":4", "is larger than the number of experts"},
+        {"ernie4_5_moe", ",\"moe_norm_min\":0.5", "\"moe_norm_min\" is 0.5"},
+        {"ernie4_5_moe", ",\"moe_num_shared_experts\":-1", "\"moe_num_shared_experts\" must be"},
+        {"minimax_m2", ",\"output_router_logits\":true", "\"output_router_logits\" is true"},
+        {"minimax_m2", ",\"router_jitter_noise\":0.1", "\"router_jitter_noise\" other than 0"},
+        {"minimax_m2", ",\"rotary_dim\":256", "\"rotary_dim\" is larger"},
+        {"solar_open", ",\"use_qk_norm\":true", "\"use_qk_norm\" is true"},
+        {"solar_open", ",\"first_k_dense_replace\":1", "\"first_k_dense_replace\" other than 0"},
+        {"exaone_moe", ",\"mlp_layer_types\":[\"dense\"]", "an entry per layer"},
+        {"olmo", ",\"clip_qkv\":8.0", "\"clip_qkv\" other than 0"},
+        {"arcee", ",\"hidden_act\":\"silu\"", "for arcee only relu2"},
+        {"nemotron", ",\"hidden_act\":\"gelu\"", "for nemotron only relu2"},
+        {"ministral3", ",\"rope_parameters\":{\"llama_4_scaling_beta\":0.1}",
+         "\"llama_4_scaling_beta\" needs"},
+        {"gemma4_text", ",\"enable_moe_block\":true", "\"enable_moe_block\" is true"},
+        {"gemma4_text", ",\"attention_bias\":true", "\"attention_bias\" is true"},
+        {"gemma4_text", ",\"use_bidirectional_attention\":\"all\"", "only causal attention"},
+        {"gemma4_text", ",\"num_kv_shared_layers\":2", "leaves no layer with keys"},
+        {"gemma4_text", ",\"num_kv_shared_layers\":1", "leaves a kind of layers without keys"},
+        {"gemma4_text", ",\"vocab_size_per_layer_input\":95", "is below \"vocab_size\""},
+        {"gemma4_text", ",\"global_head_dim\":7", "\"global_head_dim\" and its heads do not fit"},
+        {"gemma4_text", ",\"per_layer_config\":{\"0\":{\"head_dim\":8}}",
+         "more than full attention"},
+        {"gemma4_text", ",\"per_layer_config\":{\"x\":{\"head_dim\":8}}",
+         "more than full attention"},
+        {"gemma4_text",
+         ",\"layer_types\":[\"full_attention\",\"full_attention\"],\"per_layer_config\":{"
+         "\"0\":{\"head_dim\":8},\"1\":{\"head_dim\":16}}",
+         "\"per_layer_config\" differs in layers of one kind"},
+        {"gemma4_text",
+         ",\"layer_types\":[\"full_attention\",\"full_attention\"],\"per_layer_config\":{"
+         "\"0\":{\"head_dim\":8}}",
+         "\"per_layer_config\" lacks layers"},
+        {"flex_olmo", ",\"clip_qkv\":8.0", "\"clip_qkv\" other than 0"},
+        {"granitemoeshared", ",\"shared_intermediate_size\":-1", "is no size of an expert"},
+        {"hunyuan_v1_dense", ",\"use_cla\":true", "\"use_cla\" is true"},
+        {"hunyuan_v1_dense", ",\"use_qk_norm\":false", "\"use_qk_norm\" must be true"},
+        {"hunyuan_v1_dense", ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2,\"alpha\":2}",
+         "\"alpha\" needs the type dynamic"},
+        {"hunyuan_v1_moe", ",\"moe_topk\":[1,2]", "\"moe_topk\" must be the same number"},
+        {"hunyuan_v1_moe", ",\"moe_intermediate_size\":32", "must be \"intermediate_size\""},
+        {"hunyuan_v1_moe", ",\"num_shared_expert\":2", "\"num_shared_expert\" must be 1"},
+    };
+    char json[2048];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+        hil_config config;
+        make(json, rows[i][0], rows[i][1]);
+        CHECK_FAILS(hil_config_parse(&config, json, strlen(json), "t"), HIL_ERR_INPUT, rows[i][2]);
+    }
+}
+
+static hil_config parse(const char *type, const char *keys)
+{
+    char json[2048];
+    hil_config config;
+    make(json, type, keys);
+    CHECK_OK(hil_config_parse(&config, json, strlen(json), "t"));
+    return config;
+}
+
+static void check_defaults(void)
+{
+    hil_config c = parse("cwm", "");
+    CHECK_INT(c.rope.kind, HIL_ROPE_LLAMA3);
+    CHECK_NEAR(c.rope.factor, 16, 0);
+    CHECK_INT(hil_config_window(&c, 0), 0);
+    CHECK_INT(hil_config_window(&c, 1), 8192);
+    c = parse("glm", "");
+    CHECK_INT(hil_config_rope_dims(&c, &c.rope), 64);
+    c = parse("hunyuan_v1_moe", ",\"num_experts\":8,\"moe_topk\":[2,2],\"num_shared_expert\":[1,1],"
+                                "\"moe_intermediate_size\":[160,160]");
+    CHECK_INT(c.mixture.chosen, 2);
+    CHECK_INT(c.mixture.shared, 160);
+    c = parse("ernie4_5_moe", ",\"moe_layer_interval\":2,\"moe_layer_start_index\":0");
+    CHECK_INT(c.mixture.dense[0], 1);
+    CHECK_INT(c.mixture.shared, 3072);
+    c = parse("ministral3", "");
+    CHECK_INT(c.rope.kind, HIL_ROPE_YARN);
+    CHECK_NEAR(c.rope.growth, 0.1, 0);
+    c = parse("gemma4_text", "");
+    CHECK_INT(c.varied.head_dim, 512);
+    CHECK_INT(c.varied.input, 256);
+    CHECK_INT(hil_config_window(&c, 0), 512);
+    CHECK_INT(hil_config_window(&c, 1), 0);
+    c = parse("seed_oss", "");
+    CHECK_NEAR(c.dropout_residual, 0.1, 0);
+    CHECK(c.attention_bias && !c.output_bias);
+}
+
+int main(void)
+{
+    check_refused();
+    check_defaults();
+    return 0;
+}

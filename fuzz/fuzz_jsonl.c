@@ -1,4 +1,5 @@
-/* fuzz_jsonl.c - any bytes as a JSONL file: the same documents or refusal however they are cut. */
+/* fuzz_jsonl.c - any bytes as a file of records: the same documents or refusal however they are
+ * cut. */
 #include "base/hash.h"
 #include "data/jsonl.h"
 #include "mutate.h"
@@ -51,6 +52,7 @@ static hil_status feed(const uint8_t *bytes, size_t size, size_t piece, uint64_t
                        .line_max = 4096,
                        .take = add_record,
                        .context = hash,
+                       .layout = size % 3 == 2 ? HIL_JSONL_VALUES : HIL_JSONL_LINES,
                        .rules.chat = size % 2,
                        .rules.format = size % 5 == 4 ? HIL_FORMAT_PREFERENCE : HIL_FORMAT_AUTO};
     hil_status status = HIL_OK;

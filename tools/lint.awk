@@ -104,6 +104,15 @@ function check_owner(declaration, passage,    list, count, i, given, name) {
         say(name " does not say whether it keeps, copies, borrows or owns what it is given")
 }
 
+# Two types of one name make one function of a template, which the linker takes from either file.
+function check_struct(code) {
+    if (file !~ /\.cu$/ || code !~ /^(template <[^>]*> )?struct [a-z0-9_]+ [:{]/) return
+    sub(/^.*struct /, "", code)
+    sub(/ .*/, "", code)
+    if (code in struct_file && struct_file[code] != file) say("struct " code " is in " struct_file[code] " as well")
+    struct_file[code] = file
+}
+
 function end_file() {
     if (file != "" && lines > 600)
         say_at(lines, "the file has " lines " lines, more than 600: split it by noun")
@@ -171,6 +180,7 @@ FNR == 1 {
     if (code ~ /^[ \t]*#[ \t]*include[ \t]*</ && file ~ /^(src|include)\// && $0 ~ /<hilbert\//)
         say("inside the tree, include \"hilbert/...\"")
     check_banned(code)
+    check_struct(code)
     if (file ~ /^src\/.*\.h$/) {
         passage = passage "\n" $0
         declaration = declaration code

@@ -39,7 +39,7 @@ typedef struct hil_deepspeed_config {
     const char *optimizer_device, *weights_device; /* "none", "cpu", "nvme" */
     const char *disk[2];                           /* folders of "nvme", each once */
     size_t disks;
-    const char *notes; /* lines about what is done otherwise here, or has no effect; "": none */
+    const char *notes; /* a line about what has no effect here; "": none */
 } hil_deepspeed_config;
 
 /* Reads a file, or a text that errors call `name`. Keys that would change what is computed and that

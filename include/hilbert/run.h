@@ -113,6 +113,7 @@ typedef struct hil_train_options {
     const char *command;       /* what the report calls the command of the run; NULL: nothing */
     int64_t sample_every;      /* steps between samples of text; 0: none */
     const char *sample_prompt; /* what samples continue; NULL: the beginning of a text */
+    double min_lr;             /* what the rate falls to, with cosine and linear */
 } hil_train_options;
 
 typedef struct hil_train_result {

@@ -15,8 +15,9 @@ typedef struct eval_values {
 static const hil_option options[] = {
     ROW("model", TEXT, run.model, "DIR", "model folder", .group = "Options", .required = true,
         .per_rank = true),
-    ROW("data", LIST, run.data, "PATH[,PATH...]", "text, .jsonl or .npy files, folders, patterns",
-        .initial = "none", .rival = "messages"),
+    ROW("data", LIST, run.data, "PATH[,PATH...]",
+        "text, .jsonl, .json or .npy files, folders, patterns", .initial = "none",
+        .rival = "messages"),
     ROW("messages", TEXT, run.messages, "F", "instead of --data: a conversation, as JSON",
         .initial = "none"),
     HIL_ADAPTER_ROW(eval_values, run.adapter),

@@ -4,6 +4,7 @@
 #include "cli/progress.h"
 #include "cli/train_options.h"
 
+#include <glob.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -39,6 +40,26 @@ static void make_rows(hil_option *row)
     memcpy(row + HIL_TRAIN_ROWS, own, sizeof own);
 }
 
+/* Fails with the names of the descriptions in the folder. */
+static hil_status no_cluster(const char *name, const char *folder)
+{
+    char pattern[HIL_PATH_MAX], names[600] = "";
+    glob_t found = {0};
+    size_t used = 0;
+    HIL_TRY(hil_path_join(pattern, folder, "*.json"));
+    if (glob(pattern, 0, NULL, &found) != 0) found.gl_pathc = 0;
+    for (size_t i = 0; i < found.gl_pathc && used + 100 < sizeof names; ++i) {
+        const char *file = strrchr(found.gl_pathv[i], '/') + 1;
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%.*s", i ? ", " : "",
+                                 (int)(strlen(file) < 90 ? strlen(file) - 5 : 90), file);
+    }
+    globfree(&found);
+    return hil_fail(HIL_ERR_USAGE,
+                    "--cluster %s: there is no such file, and no description of that name in %s: "
+                    "there are %s",
+                    name, folder, names);
+}
+
 /* The description of a cluster: a file, or the name of one that comes with hilbert (where it is
    installed, in the wheel, in the source tree). */
 static hil_status find_cluster(char path[HIL_PATH_MAX], const char **cluster)
@@ -52,11 +73,7 @@ static hil_status find_cluster(char path[HIL_PATH_MAX], const char **cluster)
     if (!hil_command_find(folder, folders, sizeof folders / sizeof *folders)) return HIL_OK;
     snprintf(file, sizeof file, "%.100s%s", name, end);
     HIL_TRY(hil_path_join(path, folder, file));
-    if (access(path, F_OK) != 0)
-        return hil_fail(
-            HIL_ERR_USAGE,
-            "--cluster %s: there is no such file, and no description of that name in %s", name,
-            folder);
+    if (access(path, F_OK) != 0) return no_cluster(name, folder);
     *cluster = path;
     return HIL_OK;
 }

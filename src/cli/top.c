@@ -33,6 +33,7 @@ typedef struct top_run {
     hil_step_report report; /* of the latest step */
     char state[32];
     double seconds; /* of the steps seen */
+    double idle;    /* seconds since metrics.jsonl was written */
     int64_t steps;
 } top_run;
 
@@ -92,7 +93,11 @@ static hil_status read_metrics(top_run *t)
     if (t->file && there && (now.st_ino != t->inode || now.st_size < t->at)) begin_again(t);
     if (!t->file) t->file = fopen(t->metrics, "re");
     if (there) t->inode = now.st_ino;
+    if (!t->file && errno == ENOENT)
+        return hil_fail(HIL_ERR_INPUT, "%s: there is no such file: is this the --out of a run?",
+                        t->metrics);
     if (!t->file) return hil_fail(HIL_ERR_INPUT, "cannot read %s: %s", t->metrics, strerror(errno));
+    t->idle = there ? (double)(time(NULL) - now.st_mtime) : 0;
     fseeko(t->file, t->at, SEEK_SET);
     while (status == HIL_OK && (size = getline(&text, &room, t->file)) > 0 &&
            text[size - 1] == '\n') {
@@ -128,21 +133,32 @@ static hil_status read_about(top_run *t)
     return HIL_OK;
 }
 
-static void print_line(const top_run *t)
-{
-    const hil_step_report *r = &t->report;
-    char count[32], time[32];
-    printf("step %lld/%lld  loss %.4f  %s tokens/s  %s left  %s\n", (long long)r->step,
-           (long long)r->steps, r->loss, hil_progress_count(count, llround(r->tokens_per_second)),
-           hil_progress_time(time, r->seconds_left), t->state);
-    fflush(stdout);
-}
-
 /* Whether the run may still add to its files. A run that was killed stays "running": its folder is
    no longer locked then, but a reader has no business with locks, so the user ends top. */
 static bool goes_on(const top_run *t)
 {
     return strcmp(t->state, "running") == 0;
+}
+
+/* Whether a step takes so much longer than those before that the run may have been killed. An
+   evaluation or a save takes long, too. */
+static bool is_silent(const top_run *t)
+{
+    double usual = t->steps ? t->seconds / (double)t->steps : 0;
+    return goes_on(t) && t->idle > 60 && t->idle > 10 * usual;
+}
+
+static void print_line(const top_run *t)
+{
+    const hil_step_report *r = &t->report;
+    char count[32], time[32], since[32];
+    printf("step %lld/%lld  loss %.4f  %s tokens/s  %s left  %s", (long long)r->step,
+           (long long)r->steps, r->loss, hil_progress_count(count, llround(r->tokens_per_second)),
+           hil_progress_time(time, r->seconds_left), t->state);
+    if (is_silent(t))
+        printf(", but no step for %s: was it killed?", hil_progress_time(since, t->idle));
+    printf("\n");
+    fflush(stdout);
 }
 
 static hil_status follow(const top_values *values, top_run *t)
@@ -152,15 +168,20 @@ static hil_status follow(const top_values *values, top_run *t)
     HIL_TRY(hil_path_join(t->metrics, values->folder, "metrics.jsonl"));
     HIL_TRY(hil_path_join(t->about, values->folder, "run.json"));
     int64_t shown = -1;
+    bool silent = false;
     for (;;) {
         HIL_TRY(read_about(t));
         HIL_TRY(read_metrics(t));
         bool last = values->once || !goes_on(t) || hil_command_stop;
         if (panel && t->steps)
-            hil_panel_draw(&t->panel, &t->report, goes_on(t) ? NULL : t->state);
-        else if (!panel && (t->report.step != shown || last))
+            hil_panel_draw(&t->panel, &t->report,
+                           is_silent(t) ? "no step for long: was it killed?"
+                           : goes_on(t) ? NULL
+                                        : t->state);
+        else if (!panel && (t->report.step != shown || is_silent(t) != silent || last))
             print_line(t);
         shown = t->report.step;
+        silent = is_silent(t);
         if (last) return HIL_OK;
         nanosleep(&(struct timespec){.tv_sec = PAUSE}, NULL);
     }

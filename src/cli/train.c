@@ -61,6 +61,7 @@ static void print_trial(FILE *out, const hil_train_options *run, const hil_train
     print_quoted(out, adapter ? run->model : run->out);
     if (adapter) fputs(" --adapter ", out);
     if (adapter) print_quoted(out, run->out);
+    if (adapter && run->base_dtype) fprintf(out, " --base-dtype %s", run->base_dtype);
     if (bytes) fputs(" --tokenizer bytes", out);
     fputs(chat ? "\n" : " --prompt \"Once upon a time\"\n", out);
 }

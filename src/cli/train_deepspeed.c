@@ -153,12 +153,13 @@ hil_status hil_train_values_merge(hil_train_values *values, hil_parsed *parsed, 
 
 void hil_train_values_report(const hil_train_values *values, const hil_observer *observer)
 {
-    const char *line = values->deepspeed.notes;
-    while (line && *line && observer->note) {
+    const hil_deepspeed_config *c = &values->deepspeed;
+    if (!observer->note || !values->deepspeed_file) return;
+    if (c->optimizer && !(c->weight_decay.value == 0)) {
         char text[4096];
-        size_t size = strcspn(line, "\n");
-        snprintf(text, sizeof text, "%.*s", (int)size, line);
+        snprintf(text, sizeof text, "%s: weight decay leaves out norms and biases",
+                 values->deepspeed_file);
         observer->note(observer->context, text);
-        line += size + (line[size] == '\n');
     }
+    if (c->notes && *c->notes) observer->note(observer->context, c->notes);
 }

@@ -117,8 +117,10 @@ static hil_status check_size(const struct request *request, int64_t tokens,
                         first, more, (long long)packing->examples, (long long)seq);
     if (tokens == 0)
         return hil_fail(HIL_ERR_INPUT, "%s%s is empty: no tokens to train on", first, more);
-    return hil_fail(HIL_ERR_INPUT, "%s%s has %lld tokens, fewer than one sequence of %lld", first,
-                    more, (long long)tokens, (long long)seq);
+    return hil_fail(
+        HIL_ERR_INPUT,
+        "%s%s has %lld tokens, fewer than one sequence of %lld: give more data, or a smaller --seq",
+        first, more, (long long)tokens, (long long)seq);
 }
 
 /* Writes a cache with a name, or if `nameless` is set a nameless one, opened in *nameless. */

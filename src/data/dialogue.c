@@ -329,6 +329,18 @@ static hil_status fill_side(const json_t *record, const char *key, json_t *varia
     return put_kwargs(variables, record);
 }
 
+static hil_status fill_completion(const json_t *record, json_t *variables, json_t *messages)
+{
+    HIL_TRY(fill_side(record, "completion", variables, messages));
+    size_t count = json_array_size(messages);
+    if (json_array_size(json_object_get(record, "completion")) == 1 && count > 1 &&
+        is_answer(messages, count - 1))
+        return HIL_OK;
+    return hil_fail(HIL_ERR_INPUT,
+                    "\"completion\" must be one message of the assistant, after a \"prompt\" of "
+                    "messages; a conversation with more to learn is a record with \"messages\"");
+}
+
 static hil_status fill_chosen(const json_t *record, json_t *variables, json_t *messages)
 {
     return fill_side(record, "chosen", variables, messages);
@@ -368,6 +380,11 @@ hil_status hil_dialogue_pair(const json_t *record, json_t *variables[2])
         variables[i] = NULL;
     }
     return status;
+}
+
+hil_status hil_dialogue_completion(const json_t *record, json_t **variables)
+{
+    return convert(record, variables, fill_completion);
 }
 
 hil_status hil_dialogue_messages(const json_t *record, json_t **variables)

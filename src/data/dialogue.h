@@ -33,6 +33,10 @@ hil_status hil_dialogue_sharegpt(const json_t *record, json_t **variables);
 /* {"instruction": ..., "input": ..., "output": ..., "system": ..., "history": [[a, b], ...]}. */
 hil_status hil_dialogue_alpaca(const json_t *record, json_t **variables);
 
+/* {"prompt": [...], "completion": [...]}: as one conversation. The completion is one message, an
+   answer; a prompt that is a text is the user's message. */
+hil_status hil_dialogue_completion(const json_t *record, json_t **variables);
+
 /* {"prompt": [...], "chosen": [...], "rejected": [...]}: the variables of two conversations, the
    better one first, which differ in their last message alone, an answer. Messages are as in the
    first two formats. Without "prompt", or where it is a text and the others begin with more than an

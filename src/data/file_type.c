@@ -13,9 +13,6 @@ static const struct refused {
 } refused[] = {
     {".csv", "CSV", HIL_DATA_TO_JSONL("read_csv('FILE.csv')")},
     {".tsv", "TSV", HIL_DATA_TO_JSONL("read_csv('FILE.tsv', sep='\\t')")},
-    {".json", "JSON",
-     "if it has one object per line, name it .jsonl; an array becomes JSONL with "
-     "jq -c '.[]' FILE.json > FILE.jsonl"},
     {".parquet", "Parquet", HIL_DATA_TO_JSONL("read_parquet('FILE.parquet')")},
     {".arrow", "Arrow", HIL_DATA_TO_JSONL("read_feather('FILE.arrow')")},
     {".feather", "Arrow", HIL_DATA_TO_JSONL("read_feather('FILE.feather')")},
@@ -84,6 +81,7 @@ hil_status hil_file_type_read(hil_file_type *type, const char *path)
                         other->what, other->advice);
     if (ends_with(path, size, ".jsonl") || ends_with(path, size, ".ndjson"))
         type->kind = HIL_DATA_JSONL;
+    if (ends_with(path, size, ".json")) type->kind = HIL_DATA_JSON;
     if (ends_with(path, size, ".npy")) type->kind = HIL_DATA_TOKENS;
     if (type->kind == HIL_DATA_TOKENS && type->compression != HIL_COMPRESSION_NONE)
         return hil_fail(HIL_ERR_INPUT, "%s: token ids are not read compressed; decompress it first",

@@ -4,7 +4,12 @@
 
 #include "base/fail.h"
 
-typedef enum hil_data_kind { HIL_DATA_TEXT, HIL_DATA_JSONL, HIL_DATA_TOKENS } hil_data_kind;
+typedef enum hil_data_kind {
+    HIL_DATA_TEXT,
+    HIL_DATA_JSONL,
+    HIL_DATA_JSON, /* one array of records, or records in a row */
+    HIL_DATA_TOKENS
+} hil_data_kind;
 
 typedef enum hil_compression { HIL_COMPRESSION_NONE, HIL_GZIP, HIL_ZSTD } hil_compression;
 
@@ -13,12 +18,13 @@ typedef struct hil_file_type {
     hil_compression compression;
 } hil_file_type;
 
-/* Ignores case. A name without a known suffix is text; suffixes of other formats (.csv, .json,
+/* Ignores case. A name without a known suffix is text; suffixes of other formats (.csv,
    .parquet, ...) are refused with advice on how to convert them. */
 hil_status hil_file_type_read(hil_file_type *type, const char *path);
 /* Whether hil_file_type_read refuses the suffix as that of another format. */
 bool hil_file_type_refused(const char *path);
-/* Whether files with this suffix are taken from folders. */
+/* Whether files with this suffix are taken from folders; .json is not, because folders of data have
+   descriptions with that name. */
 bool hil_file_type_known(const char *path);
 
 /* Advice for tables; `read` is a call of pandas. */

@@ -82,10 +82,11 @@ static hil_status add_existing(hil_files *files, const char *path, bool is_folde
         HIL_TRY(hil_file_type_read(&type, files->example));
     }
     if (files->count == begin)
-        return hil_fail(HIL_ERR_INPUT,
-                        "no data in the folder %s: no .txt, .jsonl or .npy file (also .txt.gz, "
-                        ".jsonl.zst, ...); other files there: %zu",
-                        path, skipped);
+        return hil_fail(
+            HIL_ERR_INPUT,
+            "no data in the folder %s: no .txt, .jsonl or .npy file (also .txt.gz, "
+            ".jsonl.zst, ...; a .json file must be named itself); other files there: %zu",
+            path, skipped);
     sort_from(files, begin);
     return HIL_OK;
 }

@@ -14,8 +14,8 @@ struct hil_input {
     void *engine;
     char *buffer; /* compressed bytes */
     hil_decompress_io io;
-    bool whole;    /* the input so far ends with a whole stream */
-    bool is_lines; /* JSONL, whose parser names the line with invalid UTF-8 */
+    bool whole;      /* the input so far ends with a whole stream */
+    bool is_records; /* JSON, whose parser names the line with invalid UTF-8 */
     hil_text_check content;
 };
 
@@ -31,12 +31,12 @@ hil_status hil_input_open(hil_input **out, const char *path)
     HIL_TRY_DONE(HIL_ALLOC(1, &input));
     HIL_TRY_DONE(hil_reader_open(&input->reader, path));
     input->content.path = hil_reader_path(input->reader);
-    input->is_lines = type.kind == HIL_DATA_JSONL;
+    input->is_records = type.kind == HIL_DATA_JSONL || type.kind == HIL_DATA_JSON;
     input->format = formats[type.compression];
     if (input->format) {
         HIL_TRY_DONE(HIL_ALLOC(BUFFER, &input->buffer));
         HIL_TRY_DONE(input->format->open(&input->engine));
-    } else if (!input->is_lines) {
+    } else if (!input->is_records) {
         input->content.most_bad = hil_reader_size(input->reader) / 100;
     }
     *out = input;
@@ -88,7 +88,7 @@ hil_status hil_input_read(hil_input *input, char *bytes, size_t size, size_t *go
         io->at += *got;
     }
     HIL_TRY(hil_text_check_add(&input->content, bytes, *got));
-    return *got < size && !input->is_lines ? hil_text_check_end(&input->content) : HIL_OK;
+    return *got < size && !input->is_records ? hil_text_check_end(&input->content) : HIL_OK;
 }
 
 uint64_t hil_input_position(const hil_input *input)

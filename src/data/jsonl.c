@@ -1,4 +1,4 @@
-/* jsonl.c - assembles lines from fragments and parses the records in them. */
+/* jsonl.c - assembles records from fragments and parses them. */
 #include "data/jsonl.h"
 
 #include <stdio.h>
@@ -36,7 +36,7 @@ static hil_status parse_line(const hil_jsonl *jsonl, const char *line, size_t si
     if (*rounded) *object = json_loadb(line, size, flags | JSON_DECODE_INT_AS_REAL, &error);
     if (*object) return HIL_OK;
     return hil_fail(HIL_ERR_INPUT, "%s line %lld: not valid JSON at column %d: %s", jsonl->path,
-                    (long long)jsonl->line, error.column, error.text);
+                    (long long)jsonl->line + error.line - 1, error.column, error.text);
 }
 
 static hil_status take_object(hil_jsonl *jsonl, const json_t *object, bool rounded)
@@ -50,6 +50,16 @@ static hil_status take_object(hil_jsonl *jsonl, const json_t *object, bool round
     return status;
 }
 
+static hil_status take_text(hil_jsonl *jsonl, const char *text, size_t size)
+{
+    json_t *object;
+    bool rounded;
+    HIL_TRY(parse_line(jsonl, text, size, &object, &rounded));
+    hil_status status = take_object(jsonl, object, rounded);
+    json_decref(object);
+    return status;
+}
+
 static hil_status take_line(hil_jsonl *jsonl, const char *line, size_t size)
 {
     ++jsonl->line;
@@ -59,28 +69,110 @@ static hil_status take_line(hil_jsonl *jsonl, const char *line, size_t size)
     }
     if (is_blank(line, size)) return HIL_OK;
     if (line[strspn(line, " \t")] == '[')
-        return fail_line(jsonl, "not a JSON object; a file that is one JSON array becomes JSONL "
-                                "with jq -c '.[]' FILE > NEW.jsonl");
-    json_t *object;
-    bool rounded;
-    HIL_TRY(parse_line(jsonl, line, size, &object, &rounded));
-    hil_status status = take_object(jsonl, object, rounded);
-    json_decref(object);
-    return status;
+        return fail_line(jsonl, "not a JSON object; a file that is one JSON array is read if its "
+                                "name ends with .json");
+    return take_text(jsonl, line, size);
 }
 
 static hil_status add_partial(hil_jsonl *jsonl, const char *bytes, size_t size)
 {
     if (size > jsonl->line_max - jsonl->partial.size) {
         char limit[32];
-        return hil_fail(HIL_ERR_INPUT, "%s line %lld: longer than %s", jsonl->path,
-                        (long long)jsonl->line + 1, hil_text_bytes(limit, jsonl->line_max));
+        long long line = jsonl->line + (jsonl->layout == HIL_JSONL_LINES);
+        return hil_fail(HIL_ERR_INPUT, "%s line %lld: longer than %s", jsonl->path, line,
+                        hil_text_bytes(limit, jsonl->line_max));
     }
     return hil_text_add(&jsonl->partial, bytes, size);
 }
 
+/* Whether a byte order mark goes on with this byte. */
+static bool is_mark(hil_json_place *p, char byte)
+{
+    static const char mark[] = "\xEF\xBB\xBF";
+    if (p->state != HIL_JSON_START || p->mark >= 3 || byte != mark[p->mark]) return false;
+    ++p->mark;
+    return true;
+}
+
+/* One byte outside of records: begins one, or goes on in the array. */
+static hil_status step_between(hil_jsonl *jsonl, char byte)
+{
+    hil_json_place *p = &jsonl->place;
+    if (jsonl->line == 0) jsonl->line = 1;
+    if (byte == '\n') ++jsonl->line;
+    if (strchr(" \t\r\n", byte) ? byte != 0 : is_mark(p, byte)) return HIL_OK;
+    bool first = p->state == HIL_JSON_START, after = p->state == HIL_JSON_AFTER;
+    if (byte == '[' && first) {
+        p->is_array = true;
+        p->state = HIL_JSON_OPENED;
+    } else if (byte == ']' && p->is_array && (after || p->state == HIL_JSON_OPENED)) {
+        p->state = HIL_JSON_CLOSED;
+    } else if (byte == ',' && p->is_array && after) {
+        p->state = HIL_JSON_COMMA;
+    } else if (byte == '{' && p->state != HIL_JSON_CLOSED && !(after && p->is_array)) {
+        p->depth = 1;
+        p->newlines = 0;
+    } else {
+        return fail_line(jsonl, p->state == HIL_JSON_CLOSED
+                                    ? "more text follows the array"
+                                    : "expected an array of JSON objects, or objects in a row");
+    }
+    return HIL_OK;
+}
+
+/* One byte of a record. */
+static void step_within(hil_json_place *p, char byte)
+{
+    if (byte == '\n') ++p->newlines;
+    if (p->in_string) {
+        p->in_string = p->escaped || byte != '"';
+        p->escaped = !p->escaped && byte == '\\';
+    } else if (byte == '"') {
+        p->in_string = true;
+    } else if (byte == '{' || byte == '[') {
+        ++p->depth;
+    } else if (byte == '}' || byte == ']') {
+        --p->depth;
+    }
+}
+
+static hil_status take_value(hil_jsonl *jsonl)
+{
+    hil_json_place *p = &jsonl->place;
+    size_t size = jsonl->partial.size;
+    jsonl->partial.size = 0;
+    p->state = HIL_JSON_AFTER;
+    HIL_TRY(take_text(jsonl, jsonl->partial.data, size));
+    jsonl->line += p->newlines;
+    return HIL_OK;
+}
+
+static hil_status add_values(hil_jsonl *jsonl, const char *bytes, size_t size)
+{
+    hil_json_place *p = &jsonl->place;
+    for (size_t i = 0; i < size;) {
+        size_t begin = i;
+        if (p->depth == 0) HIL_TRY(step_between(jsonl, bytes[i++]));
+        if (p->depth == 0) continue;
+        while (i < size && p->depth) step_within(p, bytes[i++]);
+        HIL_TRY(add_partial(jsonl, bytes + begin, i - begin));
+        if (p->depth == 0) HIL_TRY(take_value(jsonl));
+    }
+    return HIL_OK;
+}
+
+static hil_status end_values(const hil_jsonl *jsonl)
+{
+    const hil_json_place *p = &jsonl->place;
+    if (p->depth) return fail_line(jsonl, "the file ends within this record");
+    if (p->is_array && p->state != HIL_JSON_CLOSED)
+        return fail_line(jsonl, "the file ends within its array");
+    return HIL_OK;
+}
+
 hil_status hil_jsonl_add(hil_jsonl *jsonl, const char *bytes, size_t size)
 {
+    if (jsonl->layout == HIL_JSONL_VALUES) return add_values(jsonl, bytes, size);
     while (size) {
         const char *end = memchr(bytes, '\n', size);
         size_t line = end ? (size_t)(end - bytes) : size;
@@ -99,6 +191,7 @@ hil_status hil_jsonl_add(hil_jsonl *jsonl, const char *bytes, size_t size)
 
 hil_status hil_jsonl_end(hil_jsonl *jsonl)
 {
+    if (jsonl->layout == HIL_JSONL_VALUES) return end_values(jsonl);
     if (!jsonl->partial.size) return HIL_OK;
     size_t size = jsonl->partial.size;
     jsonl->partial.size = 0;

@@ -150,7 +150,7 @@ static hil_status add_example(struct pack *pack, const hil_record *record)
     return HIL_OK;
 }
 
-static hil_status encode_conversation(struct pack *pack, const json_t *variables)
+static hil_status encode_conversation(struct pack *pack, const json_t *variables, bool last_only)
 {
     const hil_dataset_options *o = pack->options;
     if (!o->chat)
@@ -159,16 +159,18 @@ static hil_status encode_conversation(struct pack *pack, const json_t *variables
     pack->dialogue.chat = pack->chat;
     pack->dialogue.tokenizer = o->tokenizer;
     pack->dialogue.encoder = pack->encoder;
-    pack->dialogue.answers = o->answers;
+    bool narrow = last_only && o->answers == HIL_ANSWERS_ASSISTANT;
+    pack->dialogue.answers = narrow ? HIL_ANSWERS_LAST : o->answers;
     return hil_dialogue_encode(&pack->dialogue, variables);
 }
 
 /* Appends a conversation to pack->example. */
-static hil_status add_conversation(struct pack *pack, const json_t *variables, int64_t line)
+static hil_status add_conversation(struct pack *pack, const json_t *variables, bool last_only,
+                                   int64_t line)
 {
     const hil_dialogue *d = &pack->dialogue;
     size_t at = pack->example_size;
-    hil_status status = encode_conversation(pack, variables);
+    hil_status status = encode_conversation(pack, variables, last_only);
     if (status == HIL_ERR_INPUT) {
         char message[900];
         snprintf(message, sizeof message, "%s", hil_status_message());
@@ -193,7 +195,7 @@ static hil_status pack_pair(struct pack *pack, const hil_record *record, int64_t
                         .text_size = record->rejected_size};
     for (int i = 0; i < 2; ++i) {
         if (record->variables)
-            HIL_TRY(add_conversation(pack, i ? record->worse : record->variables, line));
+            HIL_TRY(add_conversation(pack, i ? record->worse : record->variables, false, line));
         else
             HIL_TRY(add_example(pack, i ? &worse : record));
         size[i] = pack->example_size - (i ? size[0] : 0);
@@ -209,7 +211,7 @@ static hil_status pack_record(void *context, const hil_record *record, int64_t l
     case HIL_RECORD_PAIR:
         return pack_pair(pack, record, line);
     case HIL_RECORD_CONVERSATION:
-        HIL_TRY(add_conversation(pack, record->variables, line));
+        HIL_TRY(add_conversation(pack, record->variables, record->last_only, line));
         break;
     case HIL_RECORD_EXAMPLE:
         HIL_TRY(add_example(pack, record));
@@ -221,13 +223,14 @@ static hil_status pack_record(void *context, const hil_record *record, int64_t l
     return hil_windows_example(pack->windows, pack->example, pack->example_size);
 }
 
-static hil_status pack_jsonl(struct pack *pack)
+static hil_status pack_jsonl(struct pack *pack, hil_jsonl_layout layout)
 {
     hil_input *input = NULL;
     hil_jsonl jsonl = {.path = pack->path,
                        .line_max = HIL_JSONL_LINE_MAX,
                        .take = pack_record,
                        .context = pack,
+                       .layout = layout,
                        .rules.format = pack->options->format,
                        .rules.chat =
                            pack->options->chat && hil_chat_template_exists(pack->options->chat)};
@@ -289,15 +292,18 @@ hil_status hil_pack_files(hil_cache_writer *writer, const char *const *paths, si
         HIL_TRY_DONE(hil_file_type_read(&type, paths[i]));
         pack.path = paths[i];
         pack.position = 0;
-        if (options->format == HIL_FORMAT_PREFERENCE && type.kind != HIL_DATA_JSONL)
+        if (options->format == HIL_FORMAT_PREFERENCE && type.kind != HIL_DATA_JSONL &&
+            type.kind != HIL_DATA_JSON)
             HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT,
                                   "%s: --loss dpo learns from pairs of answers, which are records "
-                                  "of a .jsonl file with \"chosen\" and \"rejected\"",
+                                  "of a .jsonl or .json file with \"chosen\" and \"rejected\"",
                                   paths[i]));
         if (type.kind == HIL_DATA_TOKENS)
             HIL_TRY_DONE(pack_npy(&pack, bytes));
         else if (type.kind == HIL_DATA_JSONL)
-            HIL_TRY_DONE(pack_jsonl(&pack));
+            HIL_TRY_DONE(pack_jsonl(&pack, HIL_JSONL_LINES));
+        else if (type.kind == HIL_DATA_JSON)
+            HIL_TRY_DONE(pack_jsonl(&pack, HIL_JSONL_VALUES));
         else
             HIL_TRY_DONE(pack_text(&pack));
         pack.bytes_before += bytes;

@@ -94,10 +94,12 @@ static hil_status fail_keys(hil_record_format format, const json_t *object)
     if (format == HIL_FORMAT_AUTO && fits(HIL_FORMAT_PREFERENCE, object))
         status = hil_fail(HIL_ERR_INPUT, "a pair of answers (found %s) is for --loss dpo", found);
     else if (format == HIL_FORMAT_AUTO)
-        status = hil_fail(HIL_ERR_INPUT,
-                          "expected \"messages\", \"conversations\", \"instruction\" and "
-                          "\"output\", or %s, found %s",
-                          expected[HIL_FORMAT_PLAIN], found);
+        status =
+            hil_fail(HIL_ERR_INPUT,
+                     "expected \"messages\", \"conversations\", \"instruction\" and "
+                     "\"output\", or %s, found %s; jq renames keys: jq -c '{prompt: .question, "
+                     "completion: .answer}'",
+                     expected[HIL_FORMAT_PLAIN], found);
     else
         status = hil_fail(HIL_ERR_INPUT, "expected %s, found %s", expected[format], found);
 done:
@@ -116,6 +118,11 @@ static hil_status get_string(const json_t *object, const char *key, const char *
 
 static hil_status read_plain(const json_t *object, bool example, hil_record *record)
 {
+    if (example && json_is_array(json_object_get(object, "completion"))) {
+        record->kind = HIL_RECORD_CONVERSATION;
+        record->last_only = true;
+        return hil_dialogue_completion(object, &record->variables);
+    }
     record->prompt = "";
     if (!example) return get_string(object, "text", &record->text, &record->text_size);
     record->kind = HIL_RECORD_EXAMPLE;

@@ -14,12 +14,14 @@ typedef enum hil_record_kind {
 } hil_record_kind;
 
 /* `text` is the completion of an example, or the better one of a pair. Borrows from its object, and
-   owns the last three. */
+   owns `variables`, `worse` and
+   `own_prompt`. */
 typedef struct hil_record {
     hil_record_kind kind;
     const char *prompt, *text, *rejected;
     size_t prompt_size, text_size, rejected_size;
     json_t *variables;   /* of a conversation's template; NULL: examples */
+    bool last_only;      /* of a conversation, all but the last message is its prompt */
     json_t *worse;       /* of the other conversation of a pair */
     hil_text own_prompt; /* memory of a prompt that is not in the object */
 } hil_record;

@@ -448,15 +448,8 @@ static hil_status read_words(const reading *r)
 
 static hil_status write_notes(reading *r)
 {
-    hil_deepspeed_config *c = r->config;
-    if (c->optimizer && !(c->weight_decay.value == 0))
-        HIL_TRY(
-            hil_text_print(&r->notes, "%s: weight decay leaves out norms and biases\n", r->name));
-    if (r->harmless.size)
-        HIL_TRY(
-            hil_text_print(&r->notes, "%s: without effect here: %s\n", r->name, r->harmless.data));
-    if (r->notes.size) r->notes.data[--r->notes.size] = 0; /* the last newline */
-    return HIL_OK;
+    if (!r->harmless.size) return HIL_OK;
+    return hil_text_print(&r->notes, "%s: without effect here: %s", r->name, r->harmless.data);
 }
 
 static hil_status read_all(reading *r)

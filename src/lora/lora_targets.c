@@ -6,6 +6,7 @@
 #include "format/peft_experts.h"
 
 #include <fnmatch.h>
+#include <stdio.h>
 #include <string.h>
 
 /* A list of names, without duplicates. Borrows them. */
@@ -157,6 +158,21 @@ done:
     return status;
 }
 
+/* Fails with the names that there are. */
+static hil_status no_target(const char *name, const name_list *list)
+{
+    char names[600] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < list->count && used + HIL_PEFT_NAME < sizeof names; ++i)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
+                                 list->name[i]);
+    return hil_fail(
+        HIL_ERR_USAGE,
+        "--targets %s: no linear layer of the blocks has that name; there are %s, or all "
+        "(--modules-to-save trains other modules whole)",
+        name, names);
+}
+
 hil_status hil_lora_check(const hil_model *model, const hil_config *config, const hil_peft *peft)
 {
     candidates c;
@@ -171,12 +187,7 @@ hil_status hil_lora_check(const hil_model *model, const hil_config *config, cons
         if (is_pattern(name) || is_there(name, c.module, c.modules) ||
             is_there(name, c.stack, c.stacks))
             continue;
-        const char *near = hil_text_nearest(name, list.name, list.count);
-        HIL_TRY_DONE(hil_fail(HIL_ERR_USAGE,
-                              "--targets %s: no linear layer of the blocks has that name%s%s%s "
-                              "(--modules-to-save trains other modules whole)",
-                              name, near ? "; did you mean " : "", near ? near : "",
-                              near ? "?" : ""));
+        HIL_TRY_DONE(no_target(name, &list));
     }
     status = HIL_OK;
 done:

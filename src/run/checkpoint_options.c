@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define DATA_TOKENS "tokens of the data" /* a name in checkpoints: it stays as it is */
+
 /* What is said of the adapter: its main options by name, the rest by a checksum. */
 static json_t *adapter_options(const hil_train_options *o, const hil_run_state *run)
 {
@@ -46,7 +48,7 @@ static json_t *common_options(const hil_train_options *o, const hil_run_state *r
         "beta1", o->beta1, "beta2", run->beta2, "eps", o->eps, "schedule", schedule[o->schedule],
         "warmup", (json_int_t)o->warmup, "dtype", o->dtype, "seed", (json_int_t)o->seed,
         "no-shuffle", !o->shuffle, "eval-fraction", o->eval_fraction, "tile-size",
-        (json_int_t)o->tile_size, "train-on", o->train_on, "tokens of the data",
+        (json_int_t)o->tile_size, "train-on", o->train_on, DATA_TOKENS,
         (json_int_t)run->data_tokens, "data of checksum", content, "a config.json of checksum",
         config);
 }
@@ -87,6 +89,7 @@ static json_t *decisive_options(const hil_train_options *o, const hil_run_state 
 {
     json_t *all = common_options(o, run);
     if ((!run->adapter || add_options(all, adapter_options(o, run))) &&
+        (!(o->min_lr > 0) || add_options(all, json_pack("{s:f}", "min-lr", o->min_lr))) &&
         add_options(all, deepspeed_options(o)))
         return all;
     json_decref(all);
@@ -157,9 +160,15 @@ static hil_status contradiction(const char *name, const json_t *saved, const jso
 {
     size_t how = JSON_ENCODE_ANY | JSON_REAL_PRECISION(15); /* 0.1, not 0.10000000000000001 */
     char *a = json_dumps(saved, how), *b = json_dumps(now, how);
-    hil_status status =
-        hil_fail(HIL_ERR_USAGE, "cannot resume: the run was started with %s%s %s, not %s",
-                 strchr(name, ' ') ? "" : "--", name, a ? a : "none", b ? b : "none");
+    hil_status status;
+    if (strcmp(name, DATA_TOKENS) == 0)
+        status = hil_fail(HIL_ERR_USAGE,
+                          "cannot resume: the run was started with data of %s tokens; the data has "
+                          "%s",
+                          a ? a : "other", b ? b : "others");
+    else
+        status = hil_fail(HIL_ERR_USAGE, "cannot resume: the run was started with %s%s %s, not %s",
+                          strchr(name, ' ') ? "" : "--", name, a ? a : "none", b ? b : "none");
     free(a);
     free(b);
     return status;

@@ -44,6 +44,24 @@ hil_status hil_checkpoints_at(const char *path, char folder[HIL_PATH_MAX], bool 
                     path);
 }
 
+/* Says that an older checkpoint, which is still there, had a lower eval loss. */
+static hil_status note_best(const char *folder, int64_t step, const hil_observer *observer)
+{
+    char better[HIL_PATH_MAX];
+    json_t *state;
+    HIL_TRY(hil_checkpoint_state(folder, step, &state));
+    const json_t *best = json_object_get(state, "best_step");
+    int64_t lowest = best ? json_integer_value(best) : step;
+    json_decref(state);
+    HIL_TRY(hil_step_path(better, folder, lowest));
+    if (lowest != step && hil_file_exists(better))
+        hil_note(observer,
+                 "taking the newest checkpoint, of step %lld; the eval loss was lowest "
+                 "in %s, which can be given instead",
+                 (long long)step, better);
+    return HIL_OK;
+}
+
 hil_status hil_checkpoints_find(const char *path, hil_checkpoints_watch *w, char dir[HIL_PATH_MAX])
 {
     char folder[HIL_PATH_MAX];
@@ -56,6 +74,7 @@ hil_status hil_checkpoints_find(const char *path, hil_checkpoints_watch *w, char
         HIL_TRY(hil_checkpoint_find_needed(folder, NULL, HIL_NEED_MODEL, &watch, &found));
         if (found.warning[0])
             hil_note(w->observer, "%s: taking step %lld", found.warning, (long long)found.step);
+        HIL_TRY(note_best(folder, found.step, w->observer));
         return hil_step_path(dir, folder, found.step);
     }
     memcpy(dir, folder, HIL_PATH_MAX);

@@ -51,6 +51,10 @@ static hil_status read_record(const hil_conversation_file *file, json_t **object
     HIL_TRY(hil_bytes_read_stream(&bytes, file->path));
     hil_status status = hil_json_parse(bytes.data, bytes.size, file->path, object);
     hil_bytes_free(&bytes);
+    if (status == HIL_ERR_INPUT && hil_text_ends_with(file->path, ".jsonl"))
+        return hil_fail(HIL_ERR_INPUT,
+                        "%s holds several records; give one of them: <(head -n 1 %s)", file->path,
+                        file->path);
     HIL_TRY(status);
     if (rules.format == HIL_FORMAT_AUTO && is_pair(*object)) rules.format = HIL_FORMAT_PREFERENCE;
     HIL_TRY(hil_record_read(&rules, *object, record));
@@ -87,7 +91,8 @@ hil_status hil_conversation_learn(hil_conversation *c, const char *model,
     HIL_TRY(hil_answers_read(file->train_on, &c->dialogue.answers));
     HIL_TRY(hil_encoder_create(&c->dialogue.encoder, tokenizer));
     HIL_TRY(read_record(file, &c->object, &c->record));
-    if (c->record.kind == HIL_RECORD_PAIR)
+    bool narrow = c->record.last_only && c->dialogue.answers == HIL_ANSWERS_ASSISTANT;
+    if (c->record.kind == HIL_RECORD_PAIR || narrow)
         c->dialogue.answers = HIL_ANSWERS_LAST; /* as in training */
     if (!c->record.variables) return learn_example(c, &c->record);
     HIL_TRY(hil_chat_template_open(&c->chat, model));

@@ -229,12 +229,30 @@ static hil_status list_tensors(job *j, hil_dtype dtype, hil_merge_result *result
     return HIL_OK;
 }
 
+/* Model and adapter are easily swapped. */
+static hil_status check_order(const hil_merge_options *o)
+{
+    char adapter[HIL_PATH_MAX], config[HIL_PATH_MAX];
+    HIL_TRY(hil_path_join(adapter, o->model, HIL_PEFT_CONFIG));
+    HIL_TRY(hil_path_join(config, o->adapter, hil_sidecar_file_name(HIL_SIDECAR_CONFIG)));
+    if (!hil_file_exists(adapter) || !hil_file_exists(config)) return HIL_OK;
+    return hil_fail(HIL_ERR_USAGE,
+                    "%s is an adapter: the model comes first (hilbert merge %s %s %s)", o->model,
+                    o->adapter, o->model, o->out);
+}
+
 static hil_status open_job(job *j, const hil_merge_options *o, hil_merge_result *result)
 {
     if (!o->model || !o->adapter || !o->out)
         return hil_fail(HIL_ERR_USAGE, "merge needs a model, an adapter and a folder to write to");
+    HIL_TRY(check_order(o));
     HIL_TRY(hil_source_open(&j->source, o->model));
     HIL_TRY(hil_source_need_weights(&j->source, "merge"));
+    if (j->source.config.quant != HIL_QUANT_NONE)
+        return hil_fail(HIL_ERR_USAGE,
+                        "%s has quantized weights, into which nothing is merged: give the model "
+                        "that it was quantized from",
+                        o->model);
     if (j->source.config.mixture.packed)
         return hil_fail(HIL_ERR_USAGE,
                         "%s has experts in MXFP4, into which nothing is merged: give a folder in "

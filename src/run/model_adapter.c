@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define DEFAULT_RANK 16
 #define DEFAULT_BETA 0.1
@@ -55,6 +56,15 @@ hil_status hil_source_adapt_folder(hil_source *s, const char *folder)
     return folder ? hil_peft_open(&s->adapter, folder) : HIL_OK;
 }
 
+/* Fails with advice if the folder is missing and its name that of another kind of adapter. */
+static hil_status refuse_method(const char *source)
+{
+    bool quantized = strcasecmp(source, "qlora") == 0, dora = strcasecmp(source, "dora") == 0;
+    if (hil_file_exists(source) || !(quantized || dora)) return HIL_OK;
+    return hil_fail(HIL_ERR_USAGE, "--adapter %s: give --adapter lora %s", source,
+                    dora ? "--dora" : "--base-dtype nf4");
+}
+
 hil_status hil_source_adapt(hil_source *s, const hil_adapter_choice *c)
 {
     const char *option = given(c);
@@ -63,6 +73,7 @@ hil_status hil_source_adapt(hil_source *s, const hil_adapter_choice *c)
                         option);
     if (!c->source) return HIL_OK;
     if (strcmp(c->source, "lora") == 0) return describe_new(s, c);
+    HIL_TRY(refuse_method(c->source));
     if (option)
         return hil_fail(HIL_ERR_USAGE, "--%s: the adapter in %s says that itself", option,
                         c->source);

@@ -197,7 +197,8 @@ static double rate(const job *j, int64_t step)
     const hil_train_options *o = j->options;
     if (o->curve.kind)
         return hil_curve_rate(&o->curve, j->steps, step - j->trainer->scaling.skipped);
-    return hil_schedule_rate((hil_schedule_kind)o->schedule, o->lr, o->warmup, j->steps, step);
+    return hil_schedule_rate((hil_schedule_kind)o->schedule, o->lr, o->min_lr, o->warmup, j->steps,
+                             step);
 }
 
 static hil_status one_step(job *j, hil_train_result *result)

@@ -67,6 +67,11 @@ hil_status hil_training_check(const hil_train_options *o)
     HIL_TRY(check_range("beta1", o->beta1, 0, 0.9999999));
     HIL_TRY(check_range("beta2", o->beta2 < 0 ? 0 : o->beta2, 0, 0.9999999));
     HIL_TRY(check_range("eps", o->eps, 0, 1));
+    HIL_TRY(check_range("min-lr", o->min_lr, 0, o->lr));
+    if (o->min_lr > 0 && (o->schedule == HIL_SCHEDULE_CONSTANT || o->curve.kind))
+        return hil_fail(HIL_ERR_USAGE,
+                        "--min-lr is for rates that fall: give --schedule cosine or linear%s",
+                        o->curve.kind ? ", and a --deepspeed file without a scheduler" : "");
     HIL_TRY(check_range("warmup", (double)o->warmup, 0, 1e15));
     HIL_TRY(check_range("eval-fraction", o->eval_fraction, 0, 0.99));
     HIL_TRY(check_range("eval-every", (double)o->eval_every, 0, 1e15));

@@ -116,10 +116,12 @@ static hil_status read_folder(hil_chat_template *chat, const char *folder)
     HIL_TRY_DONE(read_template(folder, TOOLS_FILE, &chat->tool_use));
     if (!chat->standard && !chat->tool_use) HIL_TRY_DONE(read_members(chat, config));
     if (!chat->standard && !chat->tool_use)
-        status = hil_fail(HIL_ERR_INPUT,
-                          "%s has no chat template: neither chat_template.jinja nor "
-                          "\"chat_template\" in tokenizer_config.json",
-                          folder);
+        status =
+            hil_fail(HIL_ERR_INPUT,
+                     "%s has no chat template: neither chat_template.jinja nor "
+                     "\"chat_template\" in tokenizer_config.json; copy the file of a model that "
+                     "has one, or hilbert's examples/chat_template.jinja, into the folder",
+                     folder);
 done:
     json_decref(config);
     json_decref(map);

@@ -114,14 +114,16 @@ static hil_status choose_window(const hil_param_store *store, const extents *e, 
              besides = hil_plan_besides(&store->plan, &store->outline) + store->kept.window;
     device = device > besides ? device - besides : 0;
     uint64_t matrix = store->outline.matrix;
-    char have[32], need[32];
-    if (store->window > device || (!store->window && e->least > device))
+    char have[32], need[32], more[32];
+    uint64_t least = store->window ? store->window : e->least;
+    if (least > device)
         return hil_fail(HIL_ERR_BUDGET,
-                        "device memory of %s is too little: %s a window of %s; give more, or a "
-                        "smaller tile_size",
+                        "device memory of %s is too little: %s a window of %s; give %s more%s",
                         hil_text_bytes(have, device),
-                        e->least > matrix ? "tiles in use need" : "updating a whole matrix needs",
-                        hil_text_bytes(need, store->window ? store->window : e->least));
+                        e->least > matrix ? "weights in use need" : "updating a whole matrix needs",
+                        hil_text_bytes(need, least),
+                        hil_text_bytes(more, least + besides - store->budget.device),
+                        store->tile_size == SIZE_MAX ? "" : ", or a smaller tile_size");
     if (store->window && store->window < matrix)
         return hil_fail(HIL_ERR_BUDGET,
                         "a window of %s is too small: updating a whole matrix needs %s; give more, "

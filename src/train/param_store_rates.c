@@ -34,10 +34,11 @@ hil_status hil_param_store_set_rates(hil_param_store *store, int number,
                                      const hil_param_store_rates *rates)
 {
     bool betas = rates->beta1 >= 0 && rates->beta1 < 1 && rates->beta2 >= 0 && rates->beta2 < 1;
-    if (!isfinite(rates->lr) || !isfinite(rates->weight_decay) || !(rates->eps >= 0) || !betas)
+    bool finite = isfinite(rates->lr) && isfinite(rates->weight_decay);
+    if (!finite || rates->lr < 0 || rates->weight_decay < 0 || !(rates->eps >= 0) || !betas)
         return hil_fail(HIL_ERR_USAGE,
-                        "rates %d are invalid: lr %g, weight decay %g, betas %g and %g (from 0 to "
-                        "below 1), eps %g (0 or more)",
+                        "rates %d are invalid: lr %g, weight decay %g, betas %g and %g (below 1), "
+                        "eps %g; none may be negative",
                         number, rates->lr, rates->weight_decay, rates->beta1, rates->beta2,
                         rates->eps);
     HIL_TRY(hil_param_store_reserve_rates(store, number));

@@ -5,7 +5,7 @@ model=$TESTS/golden/models/gpt2
 common=(--model "$model" --tokenizer bytes --seq 16 --threads 1)
 cat "$SOURCE"/src/cli/main.c >"$work/a.txt"
 gzip -c "$work/a.txt" >"$work/a.txt.gz"
-printf '[{"text": "a"}]' >"$work/a.json"
+printf 'text\na\n' >"$work/a.csv"
 mkdir "$work/in"
 cp "$work/a.txt.gz" "$work/in"
 touch "$work/in/README.md"
@@ -23,14 +23,23 @@ plain=$(loss "$work/a.txt")
 grep -q '1 file .*skipped.*README.md' "$work/err" || die "a skipped file: $(cat "$work/err")"
 [ "$(loss "$work/*.gz")" = "$plain" ] || die "a pattern: $(cat "$work/out")"
 
+# A .json file: an array of records, or one in each line, gives what JSONL gives.
+for i in 1 2 3 4; do printf '{"prompt": "say %d", "completion": " %d"}\n' $i $i; done >"$work/r.jsonl"
+{ echo '['; sed '$!s/$/,/; s/, /,\n  /' "$work/r.jsonl"; echo ']'; } >"$work/array.json"
+cp "$work/r.jsonl" "$work/lines.json"
+records=$(loss "$work/r.jsonl")
+[ -n "$records" ] || die "no loss of records: $(cat "$work/out")"
+[ "$(loss "$work/array.json")" = "$records" ] || die "an array: $(cat "$work/out")"
+[ "$(loss "$work/lines.json")" = "$records" ] || die "lines of .json: $(cat "$work/out")"
+
 # Refused before any file is created.
-for path in "$work/a.json" "$work/*.json"; do
-    fails 1 "jq -c '.[]'" eval "${common[@]}" --data "$path"
-    fails 1 "jq -c '.[]'" train "${common[@]}" --data "$path" --out "$work/out.d" --steps 1
-    fails 1 "jq -c '.[]'" train "${common[@]}" --data "$work/a.txt" --eval-data "$path" \
+for path in "$work/a.csv" "$work/*.csv"; do
+    fails 1 "pandas.read_csv" eval "${common[@]}" --data "$path"
+    fails 1 "pandas.read_csv" train "${common[@]}" --data "$path" --out "$work/out.d" --steps 1
+    fails 1 "pandas.read_csv" train "${common[@]}" --data "$work/a.txt" --eval-data "$path" \
         --out "$work/out.d" --steps 1
 done
-fails 1 "no file matches" train "${common[@]}" --data "$work/*.jsonl" --out "$work/out.d" --steps 1
+fails 1 "no file matches" train "${common[@]}" --data "$work/*.ndjson" --out "$work/out.d" --steps 1
 cp "$work/a.txt.gz" "$work/b.txt"
 fails 1 "must end with .gz" train "${common[@]}" --data "$work/b.txt" --out "$work/out.d" --steps 1
 [ ! -e "$work/out.d" ] || die "left: $(ls -AR "$work/out.d")"
@@ -46,6 +55,6 @@ cmp -s "$work/out" "$work/ids" || die "tokenize of compressed text"
 "$HILBERT" tokenize --model "$bpe" --file <(cat "$work/a.txt") | cmp -s - "$work/ids" ||
     die "tokenize of a pipe"
 fails 1 "must end with .gz" tokenize --model "$bpe" --file "$work/b.txt"
-fails 1 "jq -c '.[]'" tokenize --model "$bpe" --file "$work/a.json"
+fails 1 "pandas.read_csv" tokenize --model "$bpe" --file "$work/a.csv"
 run 0 tokenize --model "$bpe" --decode --file "$work/ids"
 cmp -s "$work/out" "$work/a.txt" || die "decoded text is another"

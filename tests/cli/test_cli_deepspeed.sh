@@ -27,6 +27,7 @@ trained file --deepspeed "$work/ds.json" --lr 2e-3
 [ "$(values flags loss)" = "$(values file loss)" ] || die "--deepspeed: $(values file loss), flags: $(values flags loss)"
 grep -q 'without effect here: wall_clock_breakdown, zero_optimization.overlap_comm' "$work/err" || die "$(cat "$work/err")"
 [ "$(grep -c 'without effect' "$work/err")" = 1 ] || die "said more than once"
+grep -q 'weight decay leaves out norms and biases' "$work/err" || die "$(cat "$work/err")"
 
 # A scheduler, as DeepSpeed counts: the first two updates have the lowest rate.
 scheduler='"scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": 0, "warmup_max_lr": 0.004,'

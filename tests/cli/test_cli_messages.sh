@@ -86,3 +86,8 @@ fails 2 "does not go together" tokenize --model "$model" --messages "$work/share
 fails 2 "need --messages" tokenize --model "$model" --show-mask
 fails 2 "need --messages" tokenize --model "$model" --render
 fails 2 "does not go together" tokenize --model "$model" --messages "$work/chat.json" --decode
+
+# A file of training data holds several records, of which one is wanted.
+for i in 1 2; do echo '{"messages": [{"role": "user", "content": "a"}]}'; done > "$work/two.jsonl"
+fails 1 "two.jsonl holds several records; give one of them: <(head -n 1 " \
+    tokenize --model "$model" --messages "$work/two.jsonl" --show-mask

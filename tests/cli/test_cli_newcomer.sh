@@ -93,9 +93,9 @@ done
 # An unsupported architecture: the message and the document it names list the supported ones.
 mkdir bloom && echo '{"model_type": "bloom"}' >bloom/config.json
 fails 1 "supported are gpt2, llama, mistral, qwen2, qwen3, mixtral, qwen3_moe, gemma, " plan --model bloom
-for name in gpt2 llama mistral qwen2 qwen3 mixtral qwen3_moe gemma gemma2 gemma3_text phi phi3 gpt_neox olmo2 olmo3 granite smollm3 stablelm cohere cohere2 \
-    olmoe qwen2_moe granitemoe exaone4 gpt_oss deepseek_v2 deepseek_v3 kimi_k2 \
-    glm4_moe glm4_moe_lite dots1; do
+supported=$(sed -n 's/.*; supported are \(.*\) (docs.models.md).*/\1/p' "$work/err" | tr -d ,)
+[ "$(wc -w <<<"$supported")" -ge 40 ] || die "the message lists only: $supported"
+for name in $supported; do
     grep -q "^|.*\`$name\`.*|" "$SOURCE/docs/models.md" || die "docs/models.md lacks $name"
 done
 
@@ -119,14 +119,15 @@ run 0 plan --model model --seq 16 "${much[@]}"
 # Files that are not text: the message says how to convert them.
 bytes=(train --model model --tokenizer bytes --out new --seq 16)
 printf 'a,b\n1,2\n' >table.csv
-printf '[{"text": "a"}]\n' >list.json
+printf '["a"]\n' >list.json
 printf 'PAR1\0\0' >table.parquet
 cp model/model.safetensors weights.txt
 gzip -c data.txt >hidden.txt
 printf 'a\0b\0' >utf16.txt
 mkdir empty
+head -c 10 data.txt >tiny.txt
 fails 1 "read_csv" "${bytes[@]}" --data table.csv
-fails 1 "jq -c '.[]'" "${bytes[@]}" --data list.json
+fails 1 "list.json line 1: expected an array" "${bytes[@]}" --data list.json
 fails 1 "read_parquet" "${bytes[@]}" --data table.parquet
 fails 1 "weights.txt holds safetensors, not text" "${bytes[@]}" --data weights.txt
 fails 1 "hidden.txt holds" "${bytes[@]}" --data hidden.txt
@@ -134,6 +135,46 @@ fails 1 "iconv -f UTF-16" "${bytes[@]}" --data utf16.txt
 fails 1 "no data in the folder empty" "${bytes[@]}" --data empty
 fails 1 "no file matches none*.txt" "${bytes[@]}" --data 'none*.txt'
 [ ! -e new ] || die "a refused run left its folder"
+
+fails 1 "give more data, or a smaller --seq" "${bytes[@]}" --data tiny.txt
+printf '{"question": "a", "answer": "b"}\n' >keys.jsonl
+fails 1 "jq renames keys" "${bytes[@]}" --data keys.jsonl
+fails 1 "or hilbert's examples/chat_template.jinja, into the folder" \
+    tokenize --model "$TESTS/golden/tokenizers/gpt2" --messages keys.jsonl --render
+
+# Names that other trainers have for the same thing.
+fails 2 "did you mean --rank?" train --lora-r 8
+fails 2 "did you mean --micro-batch?" train --gradient_accumulation_steps 8
+fails 2 "did you mean --base-dtype?" train --load-in-4bit
+fails 2 "did you mean --max-tokens?" generate --max-new-tokens 8
+fails 2 "give --adapter lora --base-dtype nf4" "${bytes[@]}" --data data.txt --adapter qlora
+fails 2 "give --adapter lora --dora" "${bytes[@]}" --data data.txt --adapter DoRA
+fails 2 "there are q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, or all" \
+    "${bytes[@]}" --data data.txt --adapter lora --targets all-linear
+fails 2 "there are dgx-2, dgx-h100" plan --model model --cluster dgx
+
+# Model and adapter swapped; a run that has not written its model; other data than before.
+rm -rf tuned
+run 0 train --model model --data data.txt --tokenizer bytes --adapter lora --base-dtype nf4 "${train[@]}"
+try=$(sed -n "s|^  $HILBERT ||p" "$work/err") # with the base in as few bits as it was trained in
+[ "$try" = 'generate --model model --adapter tuned --base-dtype nf4 --tokenizer bytes --prompt "Once upon a time"' ] ||
+    die "a hint that needs more memory than training: $(cat "$work/err")"
+eval "run 0 $try --max-tokens 2"
+fails 2 "tuned is an adapter: the model comes first (hilbert merge model tuned merged)" merge tuned model merged
+run 0 quantize model codes
+fails 2 "codes has quantized weights, into which nothing is merged" merge codes tuned merged
+run 0 train --model model --data data.txt --tokenizer bytes --overwrite "${train[@]}"
+fails 2 "started with data of $(wc -c <data.txt) tokens; the data has 400" \
+    train --model model --data short.txt --tokenizer bytes --resume "${train[@]}"
+falling=(train --model model --data data.txt --tokenizer bytes "${train[@]}")
+fails 2 "--min-lr is for rates that fall" "${falling[@]}" --overwrite --schedule constant --min-lr 1e-5
+fails 2 "--min-lr 0.1: expected 0 to 0.01" "${falling[@]}" --overwrite --lr 0.01 --min-lr 0.1
+run 0 "${falling[@]}" --overwrite --schedule linear --lr 1 --min-lr 0.5
+grep -q '"lr": 0.75,' tuned/metrics.jsonl || die "no rate between --lr and --min-lr: $(cat tuned/metrics.jsonl)"
+fails 2 "started with --min-lr 0.5, not none" "${falling[@]}" --resume --schedule linear --lr 1 --steps 3
+rm tuned/config.json
+fails 1 "hilbert export tuned MODEL" eval --model tuned --data data.txt --tokenizer bytes
+rm -rf tuned
 
 # plan and train refuse options that have no effect.
 for command in "train --data data.txt --out new --tokenizer bytes" plan; do

@@ -27,8 +27,7 @@ static void check_names(void)
         {"A.CSV", "pandas.read_csv"},
         {"a.tsv", "sep='\\t'"},
         {"a.csv.gz", "pandas.read_csv"},
-        {"a.json", "jq -c '.[]'"},
-        {"a.json.zst", "jq -c '.[]'"},
+        {"a.csv.zst", "pandas"},
         {"a.parquet", "pandas.read_parquet"},
         {"a.arrow", "pandas.read_feather"},
         {"a.safetensors", "weights"},
@@ -91,8 +90,9 @@ static void check_magic(void)
     memset(tar, 'x', sizeof tar);
     memcpy(tar + 257, "ustar", 5);
     check_refused(fixture_bytes("a.txt", tar, sizeof tar), "tar archive");
-    check_refused(fixture_text("b.jsonl", "[{\"text\": \"a\"},\n {\"text\": \"b\"}]\n"), "jq -c");
-    check_refused(fixture_text("c.jsonl", "[\n {\"text\": \"b\"}\n]\n"), "jq -c");
+    check_refused(fixture_text("b.jsonl", "[{\"text\": \"a\"},\n {\"text\": \"b\"}]\n"),
+                  "ends with .json");
+    check_refused(fixture_text("c.jsonl", "[\n {\"text\": \"b\"}\n]\n"), "ends with .json");
 }
 
 /* `size` bytes of which every `every`-th is invalid UTF-8; 0: none. */

@@ -73,6 +73,18 @@ static void check_messages(void)
                "u:hi;a:_h_o");
 }
 
+/* Prompt and completion as lists of messages: the completion is learned, and no earlier answer. */
+static void check_completions(void)
+{
+    hil_dataset_options o = chat_options(24);
+    const char *record = "{\"prompt\": [" HI ", " HO ", " HI "], \"completion\": [" HO "]}\n";
+    CHECK_TEXT(windows(record, &o), "u:hi;a:ho;u:hi;a:_h_o_;....");
+    CHECK_TEXT(windows("{\"prompt\": \"hi\", \"completion\": [" HO "]}\n", &o),
+               "u:hi;a:_h_o_;..............");
+    o.answers = HIL_ANSWERS_ALL;
+    CHECK_TEXT(windows(record, &o), "u_:_h_i_;_a_:_h_o_;_u_:_h_i_;_a_:_h_o_;....");
+}
+
 static void check_tools(void)
 {
     hil_dataset_options o = chat_options(64);
@@ -138,6 +150,10 @@ static void check_refusals(void)
     check_refused(GOOD "{\"text\": \"a\"}\n",
                   "c.jsonl line 2: expected \"messages\", found \"text\"");
     check_refused(GOOD "\n{\"messages\": []}\n", "line 3: \"messages\" must be a list of messages");
+    check_refused("{\"prompt\": [" HI "], \"completion\": [" HO ", " HI "]}\n",
+                  "line 1: \"completion\" must be one message of the assistant");
+    check_refused("{\"prompt\": [" HI "], \"completion\": [" HI "]}\n",
+                  "must be one message of the assistant");
     check_refused("{\"messages\": [7]}\n", "line 1: message 1 must be an object");
     check_refused("{\"messages\": [" HI ", {\"role\": 1}]}\n",
                   "line 1: message 2: \"role\" must be");
@@ -224,6 +240,7 @@ int main(void)
     check_tools();
     check_sharegpt();
     check_alpaca();
+    check_completions();
     check_refusals();
     check_format();
     check_memory();

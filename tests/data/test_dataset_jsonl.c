@@ -1,4 +1,4 @@
-/* JSONL: which lines are documents and which are refused, for any split into fragments. */
+/* JSONL and JSON arrays: what is a document and what is refused, for any split into fragments. */
 #include "data/fixture.h"
 #include "data/jsonl.h"
 
@@ -16,10 +16,15 @@ static hil_status list_record(void *context, const hil_record *record, int64_t l
     return hil_text_print(list, "]");
 }
 
+static hil_jsonl_layout layout;
+
 static hil_status feed(hil_text *list, const char *bytes, size_t piece, size_t line_max)
 {
-    hil_jsonl jsonl = {
-        .path = "x.jsonl", .line_max = line_max, .take = list_record, .context = list};
+    hil_jsonl jsonl = {.path = layout == HIL_JSONL_LINES ? "x.jsonl" : "x.json",
+                       .line_max = line_max,
+                       .take = list_record,
+                       .context = list,
+                       .layout = layout};
     hil_status status = HIL_OK;
     for (size_t i = 0, size = strlen(bytes); i < size && status == HIL_OK; i += piece)
         status = hil_jsonl_add(&jsonl, bytes + i, piece < size - i ? piece : size - i);
@@ -72,7 +77,8 @@ static void check_refusals(void)
     check_refused("7", "line 1: not a JSON object");
     check_refused("{\"text\": \"a\"}\n{\"text\": 7}\n", "line 2: \"text\" must be a string");
     check_refused("{\"text\": null}", "line 1: \"text\" must be a string");
-    check_refused("{\"prompt\": \"a\", \"completion\": []}", "\"completion\" must be a string");
+    check_refused("{\"prompt\": \"a\", \"completion\": []}",
+                  "\"completion\" must be a list of messages");
     check_refused("{\"prompt\": {}, \"completion\": \"\"}", "\"prompt\" must be a string");
     check_refused("{}", "either \"text\" or both \"prompt\" and \"completion\", found no keys");
     check_refused("{\"body\": \"a\"}", "found \"body\"");
@@ -87,6 +93,39 @@ static void check_refusals(void)
     memcpy(line, "\n{\"text\":\"", 10);
     line[127] = 0;
     check_refused(line, "x.jsonl line 2: longer than 100 B");
+}
+
+/* A .json file: an array of records, or records in a row, over any lines. */
+static void check_values(void)
+{
+    layout = HIL_JSONL_VALUES;
+    check_documents("", "");
+    check_documents("[]", "");
+    check_documents(" \n[\r\n]\n", "");
+    check_documents("[{\"text\": \"a\"}]", "[|a]");
+    check_documents("\xEF\xBB\xBF[\n  {\n    \"text\": \"a\"\n  },\n  {\"text\": \"b\"}\n]\n",
+                    "[|a][|b]");
+    check_documents("{\"text\": \"a\"}\n{\"text\":\n\"b\"} {\"text\": \"c\"}", "[|a][|b][|c]");
+    check_documents("[{\"text\": \"]}\\\"{\\\\\", \"n\": [{}, [1]]}]", "[|]}\"{\\]");
+    check_refused("[{\"text\": \"a\"},\n{\"text\":\n7 x}]", "x.json line 3: not valid JSON");
+    check_refused("[{\"text\": \"a\"},\n\n{\"text\":\n7}]", "line 3: \"text\" must be a string");
+    check_refused("[{\"text\": \"a\"}", "line 1: the file ends within its array");
+    check_refused("[{\"text\": \"a\"},", "the file ends within its array");
+    check_refused("[\n{\"text\": \"a", "line 2: the file ends within this record");
+    check_refused("[{\"text\": \"a\"}]\n{}", "line 2: more text follows the array");
+    check_refused("[{\"text\": \"a\"} {\"text\": \"b\"}]", "line 1: expected an array");
+    check_refused("[,]", "expected an array of JSON objects");
+    check_refused("[{\"text\": \"a\"},]", "expected an array of JSON objects");
+    check_refused("{\"text\": \"a\"},{}", "expected an array of JSON objects");
+    check_refused("[[{\"text\": \"a\"}]]", "expected an array of JSON objects");
+    check_refused("7", "line 1: expected an array of JSON objects");
+    check_refused("{\"data\": []}", "line 1: expected \"messages\"");
+    char text[128];
+    memset(text, 'a', sizeof text);
+    memcpy(text, "[\n{\"text\":\"", 11);
+    text[127] = 0;
+    check_refused(text, "x.json line 2: longer than 100 B");
+    layout = HIL_JSONL_LINES;
 }
 
 /* Lines far longer than the pieces in which a file is read. */
@@ -138,6 +177,7 @@ int main(void)
     fixture_create();
     check_lines();
     check_refusals();
+    check_values();
     check_file_errors();
     check_huge_line();
     return 0;

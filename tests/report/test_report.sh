@@ -59,4 +59,11 @@ fails 1 "line 3" report "$work/b"
 run 0 top "$out"
 grep -q '^step 9/9  loss [0-9.]*  [0-9,]* tokens/s  0.0 s left  finished$' "$work/out" || die "top: $(cat "$work/out")"
 run 0 top "$out" --once
-fails 1 "cannot read" top "$work/nothing"
+fails 1 "is this the --out of a run?" top "$work/nothing"
+sed 's/"state": "finished"/"state": "running"/' "$out/run.json" >"$work/run.json"
+cp -r "$out" "$work/killed" && cp "$work/run.json" "$work/killed/run.json"
+run 0 top "$work/killed" --once
+grep -q 'running$' "$work/out" || die "top of a run that goes on: $(cat "$work/out")"
+touch -d '5 minutes ago' "$work/killed/metrics.jsonl"
+run 0 top "$work/killed" --once
+grep -q 'running, but no step for 5:0.: was it killed?$' "$work/out" || die "top of a killed run: $(cat "$work/out")"

@@ -1,6 +1,7 @@
 /* test_train_best.c - the checkpoint of the lowest eval loss is kept and becomes the model;
  * patience ends a run; both after a resume too. Several evaluation sets have names. */
 #include "check.h"
+#include "hilbert/checkpoint.h"
 #include "run/job.h"
 
 enum { STEPS = 36, EVERY = 2 };
@@ -53,6 +54,29 @@ static int patient_until(const double *loss, int count, int patience)
     return -1;
 }
 
+static void keep_note(void *context, const char *note)
+{
+    snprintf(context, 512, "%s", note);
+}
+
+/* Export of a run takes the newest checkpoint, and says that the other was better. */
+static void check_export(job_place *place, const char *run, int best)
+{
+    char out[JOB_PATH], said[512] = "", words[64];
+    const hil_observer observer = {.context = said, .note = keep_note};
+    hil_export_options options;
+    hil_export_result result;
+    hil_export_defaults(&options);
+    options.checkpoint = run;
+    options.out = job_path(place, out, "exported");
+    CHECK_OK(hil_checkpoint_export(&options, &observer, &result));
+    CHECK_INT(result.step, STEPS);
+    snprintf(words, sizeof words, "lowest in %.20s", run);
+    CHECK(strstr(said, words) != NULL);
+    snprintf(words, sizeof words, "checkpoints/step-%d, which", best);
+    CHECK(strstr(said, words) != NULL);
+}
+
 static void check_best(job_place *place, int *end)
 {
     char plain[JOB_PATH], kept[JOB_PATH], until[JOB_PATH], parts[JOB_PATH];
@@ -78,6 +102,8 @@ static void check_best(job_place *place, int *end)
     CHECK(memcmp(loss[0], loss[1], sizeof loss[0]) == 0); /* saving more changes no number */
     CHECK(memcmp(eval[0], eval[1], (size_t)count * sizeof eval[0][0]) == 0);
     for (int i = 1; i <= STEPS; ++i) CHECK_INT(has_step(kept, i), i == step || i == STEPS);
+
+    check_export(place, kept, step);
 
     /* the model is that of a run which ended there */
     options.out = job_path(place, until, "until");

@@ -204,12 +204,13 @@ static void check_threads(void)
         CHECK_NEAR(work_of(&call, backward).gemm, plain, 0);
         call.param[0].tile_rows = 64;
     }
-    /* Large enough for all of them: as much work as without threads. */
+    /* Large enough for all of them: as much work as without threads, but for tasks that are not
+       equally large, with AMX by a panel of nine. */
     call = call_of(&hil_op_linear, NULL, (hil_shape){2, {4608, 1024}});
     call.params = 1;
     call.param[0] = (hil_op_param){HIL_BF16, 4096, 1024, 4096, true, false};
     CHECK_NEAR(work_on(&call, false, 16).gemm, work_of(&call, false).gemm,
-               0.1 * work_of(&call, false).gemm);
+               0.15 * work_of(&call, false).gemm);
     CHECK(work_on(&call, false, 16).runs >= 2);
 
     /* One sequence with two groups of heads: backward has two tasks. */

@@ -99,7 +99,7 @@ static hil_status open_parts(hil_cuda *d)
     HIL_TRY(hil_cuda_check(device, cudaMemGetInfo(&device->available, &device->memory),
                            "ask for its memory"));
     device->outside = before > device->available ? before - device->available : HIL_CUDA_WORKSPACE;
-    device->fp8 = false; /* until it is measured: compute capability 8.9 and newer have it */
+    device->fp8 = about.major * 10 + about.minor >= 89;
     device->pin_piece = HIL_CUDA_PIECE;
     snprintf(device->name, sizeof device->name, "%.63s", about.name);
     memcpy(device->id, about.uuid.bytes, sizeof device->id);

@@ -69,8 +69,8 @@ static const char *const copied[HIL_REPLICATED_KINDS] = {"nothing", "weights", "
 /* A name of the table of GPUs, or an object with the numbers of another. */
 static hil_status read_gpu(hil_cluster *c, json_t *value, const char *what)
 {
-    static const char *const known[] = {"name",        "memory_gib",  "tensor_tflops",
-                                        "fp32_tflops", "memory_gb_s", "bus_gb_s"};
+    static const char *const known[] = {"name",        "memory_gib", "tensor_tflops", "fp32_tflops",
+                                        "memory_gb_s", "bus_gb_s",   "fp8_tflops"};
     double gib = 0;
     const char *name = NULL;
     if (json_is_string(value)) {
@@ -86,6 +86,9 @@ static hil_status read_gpu(hil_cluster *c, json_t *value, const char *what)
                                       {"bus_gb_s", &c->gpu.bus, 1e-3}};
         HIL_TRY(check_keys(value, what, known, LENGTH(known)));
         HIL_TRY(read_numbers(value, what, "gpu", field, LENGTH(field)));
+        if (json_object_get(value, "fp8_tflops"))
+            HIL_TRY(read_numbers(value, what, "gpu",
+                                 &(number_field){"fp8_tflops", &c->gpu.fp8, 1e-3}, 1));
         HIL_TRY(hil_json_string(value, "name", what, &name));
         c->gpu.mib = (uint64_t)(gib * 1024);
     } else {
@@ -324,6 +327,7 @@ void hil_cluster_double(const hil_cluster *c, hil_cluster_part part, hil_cluster
         break;
     case HIL_CLUSTER_GPU_SPEED:
         out->gpu.bf16 *= 2;
+        out->gpu.fp8 *= 2;
         out->gpu.fp32 *= 2;
         out->gpu.memory *= 2;
         out->cpu.fp32 *= 2;

@@ -73,9 +73,11 @@ static json_t *write_processor(const hil_cluster *c)
         return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f}", "name", c->gpu_name, "fp32_tflops",
                          c->cpu.fp32, "bf16_tflops", c->cpu.bf16, "attention_tflops",
                          c->cpu.attention, "memory_gb_s", c->cpu.memory, "call_us", c->cpu.call);
-    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f}", "name", c->gpu_name, "memory_gib",
+    json_t *fp8 = c->gpu.fp8 > 0 ? json_real(c->gpu.fp8) : NULL;
+    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:o*}", "name", c->gpu_name, "memory_gib",
                      (double)c->gpu.mib / 1024, "tensor_tflops", c->gpu.bf16, "fp32_tflops",
-                     c->gpu.fp32, "memory_gb_s", c->gpu.memory, "bus_gb_s", c->gpu.bus);
+                     c->gpu.fp32, "memory_gb_s", c->gpu.memory, "bus_gb_s", c->gpu.bus,
+                     "fp8_tflops", fp8);
 }
 
 hil_status hil_cluster_print(const hil_cluster *c, FILE *out)

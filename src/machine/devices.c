@@ -114,8 +114,8 @@ hil_status hil_devices_check_fp8(const hil_device *device)
 {
     if (!device || device->fp8) return HIL_OK;
     return hil_fail(HIL_ERR_USAGE,
-                    "--dtype fp8: hilbert does not compute products in fp8 on %s yet; use --dtype "
-                    "bf16, or --device cpu",
+                    "--dtype fp8: %s has no products in 8 bits (compute capability 8.9 or newer "
+                    "has); use --dtype bf16",
                     device->name);
 }
 

@@ -13,6 +13,7 @@ typedef struct hil_gpu {
     double bf16, fp32; /* TFLOP/s: bf16 on tensor cores with fp32 sums; fp32 without them */
     double memory;     /* GB/s */
     double bus;        /* GB/s in each direction: PCIe with 16 lanes */
+    double fp8;        /* TFLOP/s in 8 bits with fp32 sums; 0: it has no such products */
 } hil_gpu;
 
 /* Finds a GPU by name: "RTX 4090", "rtx4090", "4090", "NVIDIA A100 80GB". For a name that is not in

@@ -38,7 +38,13 @@ static void check_ratios(void)
     }
     CHECK(find("H100")->bf16 / find("H100 PCIe")->bf16 > 1.25); /* 132 and 114 multiprocessors */
     CHECK(find("H200")->bf16 == find("H100")->bf16);            /* one chip, other memory */
-    CHECK(find("B200")->memory / find("H200")->memory > 1.5);   /* 7.7 and 4.8 TB/s */
+    for (const char *const *name = (const char *const[]){"RTX 4090", "RTX 5090", "L4", "L40S",
+                                                         "H100 PCIe", "H200", "B200", NULL};
+         *name; ++name)
+        CHECK(find(*name)->fp8 / find(*name)->bf16 > 1.98 &&
+              find(*name)->fp8 / find(*name)->bf16 < 2.04);
+    CHECK(find("A100 80GB")->fp8 == 0 && find("RTX 3090")->fp8 == 0);
+    CHECK(find("B200")->memory / find("H200")->memory > 1.5); /* 7.7 and 4.8 TB/s */
 }
 
 int main(void)
@@ -68,12 +74,16 @@ int main(void)
     hil_gpu_speeds(find("4090"), &s);
     CHECK(s.gemm[1] > 80e12 && s.gemm[1] < 165e12);
     CHECK(s.gemm[0] > 40e12 && s.gemm[0] < 83e12);
+    CHECK(s.gemm_fp8 > 1.9 * s.gemm[1] && s.gemm_fp8 < 330.4e12);
     CHECK(s.attention[1] < s.gemm[1] && s.memory < 1008e9 && s.to_device < 31.6e9);
     CHECK(s.update_device > 1e9 && s.op_call > 0);
     CHECK(s.update == 1 && s.disk_read == 2 && s.network == 3); /* the host's */
     hil_device device = {0};
     hil_gpu_describe(find("4090"), &device);
     CHECK_TEXT(device.name, "NVIDIA RTX 4090");
+    CHECK(device.fp8);
+    hil_gpu_speeds(find("3090"), &s);
+    CHECK(s.gemm_fp8 == 0);
     CHECK(device.available + device.outside == device.memory);
     CHECK(device.memory > (size_t)23 << 30 && device.memory <= (size_t)24 << 30);
     return 0;

@@ -108,7 +108,7 @@ static void check_adapter(job_place *place)
     CHECK(loss[1][0] != loss[0][0]);
 }
 
-/* A plan for a GPU is refused as training on it is. */
+/* A plan for a GPU with products in 8 bits; without them it is refused as training on it is. */
 static void check_plan(job_place *place)
 {
     char out[JOB_PATH];
@@ -122,8 +122,13 @@ static void check_plan(job_place *place)
     CHECK_TEXT(report->dtype, "fp8");
     hil_plan_close(report);
     form.gpu = "H200";
+    CHECK_OK(hil_plan_open(&report, &options, &form, NULL));
+    CHECK(report->fits);
+    CHECK_TEXT(report->dtype, "fp8");
+    hil_plan_close(report);
+    form.gpu = "A100 80GB";
     CHECK_FAILS(hil_plan_open(&report, &options, &form, NULL), HIL_ERR_USAGE,
-                "does not compute products in fp8 on NVIDIA H200 yet");
+                "NVIDIA A100 80GB has no products in 8 bits");
 }
 
 static void check_refused(job_place *place)

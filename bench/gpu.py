@@ -32,7 +32,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 # Seconds that a part may take; about half of it is expected.
 PARTS = {"ceiling": 60, "memory-125m": 150, "memory-1b": 180, "memory-3b": 210, "torch-8b": 180,
-         "offload-3b": 240, "offload-8b": 360, "disk-3b": 240, "capacity-16g": 120,
+         "fp8-3b": 240, "fp8-8b": 240, "offload-3b": 240, "offload-8b": 360, "disk-3b": 240, "capacity-16g": 120,
          "capacity-fp32": 400, "capacity-8bit": 400, "start-8b": 120, "losses": 90}
 MODES = {"125m": "eager,whole"}  # where compiling all at once is faster and does not take long
 # Steps of warm-up and steps that count, alike for both sides: some seconds of each, since a GPU
@@ -115,6 +115,18 @@ class Bench:
     def measure_torch_8b(self):
         """The 8B shape fits PyTorch only with recomputation and without masters."""
         return {"torch": self.torch_train("8b", "--pure", "--recompute")}
+
+    def fp8(self, shape):
+        """64k tokens in bf16 and in fp8, where the plan puts everything; of 3B, PyTorch too, with as
+        many tokens as fit it in memory."""
+        config, _, seq = gpu_shapes.shape_of(shape, self.tiny)
+        found = {"tokens": 16 * seq}
+        for dtype in ("bf16", "fp8"):
+            self.attempt(found, dtype, lambda: self.train(
+                config, 16, seq, 1, 3, "--micro-batch", 4, "--dtype", dtype))
+        if shape == "3b":
+            self.attempt(found, "torch", lambda: self.torch_train(shape, "--float8"))
+        return found
 
     def offload(self, shape):
         """All states in RAM; 64k and 16k tokens; the whole GPU or a part of it for the rest."""
@@ -232,8 +244,8 @@ class Bench:
                 "capacity-8bit": lambda: self.capacity("adamw8bit"),
                 "start-8b": self.measure_start, "losses": self.measure_losses}.get(part)
         if not work:
-            work = {"memory": lambda: self.memory(shape), "offload": lambda: self.offload(shape)}[
-                kind]
+            work = {"memory": lambda: self.memory(shape), "fp8": lambda: self.fp8(shape),
+                    "offload": lambda: self.offload(shape)}[kind]
         began = time.monotonic()
         self.allowed = PARTS[part] * self.args.patience
         self.deadline = began + self.allowed

@@ -1,7 +1,8 @@
 """gpu_table.py - from what bench/gpu.py measured to its table."""
 import gpu_shapes
 
-NAMES = {"125m": "125M", "1b": "1B", "3b": "3B", "8b": "8B"}
+NAMES = {"125m": "125M", "1b": "1B", "3b": "3B", "8b": "8B", "qwen-1.5b": "Qwen2.5-1.5B",
+         "qwen-7b": "Qwen2.5-7B"}
 
 
 def failed(value):
@@ -72,6 +73,26 @@ class Table:
         if top and not failed(ours):
             self.row(f"{name}, of the ceiling", f"{ours['tflops']:.0f} TFLOP/s",
                      f"{top:.0f} library kernels alone", ours["tflops"] / top, aim=0.85)
+
+    def fp8(self, shape):
+        part, value = f"fp8-{shape}", self.values.get(f"fp8-{shape}")
+        if value is None:
+            return
+        name = f"fp8: {NAMES[shape]}, 64k tokens"
+        runs = [value, *([] if failed(value) else [value.get("fp8"), value.get("bf16")])]
+        wrong = [run for run in runs if failed(run)]
+        if wrong:
+            return self.missing(name, (wrong[0] or {}).get("error", "not measured"))
+        ours, half = runs[1]["tflops"], runs[2]["tflops"]
+        self.row(name, f"{ours:.0f} TFLOP/s", f"{half:.0f} hilbert in bf16", ours / half, 1.30,
+                 aim=1.45)
+        apart = abs(runs[1]["losses"][0] / runs[2]["losses"][0] - 1)
+        self.notes.append(f"{name}: the first loss is {100 * apart:.3f}% from bf16's")
+        if "torch" in value:
+            peer, mode = self.best_torch(part)
+            self.row(f"{name}, against PyTorch", f"{ours:.0f} TFLOP/s",
+                     f"{peer:.0f} PyTorch float8 ({mode})" if peer else f"PyTorch: {mode}",
+                     ours / peer if peer else None, 1.0)
 
     def reference(self, shape):
         """TFLOP/s that offloading is compared with: hilbert's own in memory; of 8B, which does not
@@ -230,6 +251,8 @@ def markdown(values):
     table = Table(values)
     for shape in ("125m", "1b", "3b"):
         table.memory(shape)
+    for shape in ("3b", "8b"):
+        table.fp8(shape)
     for shape in ("3b", "8b"):
         table.offload(shape)
     table.disk()

@@ -2,7 +2,7 @@
 """gpu_torch.py - the peer of bench/gpu.py: training steps in PyTorch, and the time of the library
 kernels alone. Prints one line of JSON for each result.
 
-    python3 bench/gpu_torch.py train SHAPE [--modes eager,compiled] [--pure] [--recompute]
+    python3 bench/gpu_torch.py train SHAPE [--modes eager,compiled] [--pure] [--recompute] [--float8]
     python3 bench/gpu_torch.py ceiling SHAPE[,SHAPE...]
     python3 bench/gpu_torch.py frozen CONFIG.json --batch N --seq N
     python3 bench/gpu_torch.py versions
@@ -11,7 +11,8 @@ What a good user would write: weights and gradients in bf16, masters and moments
 AdamW, gradients clipped to 1, SDPA through cuDNN where it takes the shape, fused norms. Eager, the
 head and its cross-entropy go in chunks that compute their gradient at once; compiled, blocks and
 head are compiled one by one ("compiled"), or all at once ("whole"). GPT-2's vocabulary is padded
-to a multiple of 64. --pure is AdamW in bf16 without masters.
+to a multiple of 64. --pure is AdamW in bf16 without masters; --float8 multiplies the blocks'
+matrices in 8 bits with one scale per tensor, found anew each time, as torchao's default does.
 """
 import argparse
 import json
@@ -68,9 +69,52 @@ def cudnn_takes_groups():
         return False
 
 
+def in_8_bits(x, dtype):
+    """Codes, and what they are multiplied by."""
+    scale = torch.finfo(dtype).max / x.abs().amax().float().clamp(min=1e-12)
+    return (x.float() * scale).to(dtype), scale.reciprocal()
+
+
+def by_columns(x):
+    return x.t().contiguous().t()
+
+
+def multiply_8_bits(a, b, fast=False):
+    (a, a_scale), (b, b_scale) = a, b
+    if not CUDA:  # for --tiny: not every CPU has PyTorch's
+        return ((a.float() @ b.float()) * (a_scale * b_scale)).bfloat16()
+    return torch._scaled_mm(a, b, scale_a=a_scale, scale_b=b_scale, out_dtype=torch.bfloat16,
+                            use_fast_accum=fast)
+
+
+class Float8(torch.autograd.Function):
+    """x @ weight.T: e4m3 in forward, e5m2 for the gradient of the result."""
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        a, (b, b_scale) = (in_8_bits(t, torch.float8_e4m3fn) for t in (x, weight))
+        return multiply_8_bits(a, (b.t(), b_scale), fast=True)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (a, a_scale), (b, b_scale) = (in_8_bits(t, torch.float8_e4m3fn) for t in ctx.saved_tensors)
+        g, g_scale = in_8_bits(grad, torch.float8_e5m2)
+        return (multiply_8_bits((g, g_scale), (by_columns(b), b_scale)),
+                multiply_8_bits((g.t().contiguous(), g_scale), (by_columns(a), a_scale)))
+
+
 class Linear(torch.nn.Linear):
+    float8 = False
+
     def __init__(self, inputs, outputs, bias=False):
         super().__init__(inputs, outputs, bias=bias, device=DEVICE, dtype=torch.bfloat16)
+
+    def forward(self, x):
+        if not self.float8:
+            return super().forward(x)
+        y = Float8.apply(x.flatten(0, -2), self.weight).unflatten(0, x.shape[:-1])
+        return y if self.bias is None else y + self.bias
 
     def reset_parameters(self):
         torch.nn.init.normal_(self.weight, std=0.02)
@@ -255,6 +299,8 @@ def train(args):
     config, batch, seq = gpu_shapes.shape_of(args.shapes, args.tiny)
     torch.manual_seed(1)
     model = Model(config, seq)
+    for module in model.blocks.modules():
+        module.float8 = args.float8 and isinstance(module, Linear)
     optimizer = Masters(model.parameters(), args.pure)
     for mode in args.modes.split(","):
         try:
@@ -383,6 +429,7 @@ def main():
     parser.add_argument("--modes", default="eager,compiled")
     parser.add_argument("--pure", action="store_true", help="AdamW in bf16, no masters")
     parser.add_argument("--recompute", action="store_true", help="blocks again in backward")
+    parser.add_argument("--float8", action="store_true", help="the blocks' products in 8 bits")
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--steps", type=int, default=7)
     parser.add_argument("--first", action="store_true", help="eager: only the first step")

@@ -52,6 +52,8 @@ hil_status hil_config_rope(const hil_config_reader *r);
 hil_status hil_config_rope_real(const hil_config_reader *r, const char *key, double *out);
 /* As hil_config_rope, where layers with sliding attention have a rotary embedding of their own. */
 hil_status hil_config_rope_by_type(const hil_config_reader *r);
+/* Refuses a part of a head, or factors of LongRoPE, that do not fit the config's heads. */
+hil_status hil_config_check_rope(const hil_config_reader *r, const hil_rope_config *rope);
 /* sliding_window, where `use` is true. */
 hil_status hil_config_sliding_window(const hil_config_reader *r, bool use);
 /* Layers from `first` on have the window, if there is one. */

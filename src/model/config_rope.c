@@ -164,8 +164,7 @@ static bool is_set(const json_t *value)
     return value && !json_is_null(value) && !(json_is_object(value) && !json_object_size(value));
 }
 
-/* The numbers that turn must fit heads and, with LongRoPE, its factors. */
-static hil_status check_dims(const hil_config_reader *r, const hil_rope_config *rope)
+hil_status hil_config_check_rope(const hil_config_reader *r, const hil_rope_config *rope)
 {
     int64_t dims = hil_config_rope_dims(r->config, rope);
     if (dims < 2 || dims % 2)
@@ -188,7 +187,7 @@ static hil_status read_named(const hil_config_reader *r, const char *key, const 
     if (!json_is_object(object)) return hil_config_refuse(r, key, "must be an object");
     one.inner.object = object;
     HIL_TRY(read_object(&one));
-    return check_dims(r, rope);
+    return hil_config_check_rope(r, rope);
 }
 
 hil_status hil_config_rope(const hil_config_reader *r)
@@ -201,7 +200,7 @@ hil_status hil_config_rope(const hil_config_reader *r)
         key = "rope_parameters";
         rope = json_object_get(r->object, key);
     }
-    if (!rope || json_is_null(rope)) return check_dims(r, &r->config->rope);
+    if (!rope || json_is_null(rope)) return hil_config_check_rope(r, &r->config->rope);
     json_object_foreach(rope, name, value) if (json_is_object(value)) return hil_config_refuse(
         r, key, "per layer type is not supported");
     return read_named(r, key, rope, &r->config->rope);

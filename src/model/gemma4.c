@@ -334,6 +334,15 @@ static hil_status read_sizes(const hil_config_reader *r)
     return HIL_OK;
 }
 
+/* The heads of layers with full attention turn by other sizes than those that were checked. */
+static hil_status check_full_rope(const hil_config_reader *r)
+{
+    hil_config sized = *r->config;
+    const hil_config_reader full = {r->object, r->what, &sized};
+    sized.head_dim = sized.varied.head_dim;
+    return hil_config_check_rope(&full, &sized.rope);
+}
+
 static hil_status read_sharing(const hil_config_reader *r)
 {
     hil_config *c = r->config;
@@ -384,6 +393,7 @@ static hil_status read(const hil_config_reader *r)
     c->embedding_scale = sqrt((double)c->hidden);
     HIL_TRY(hil_config_rope_by_type(r));
     HIL_TRY(read_sizes(r));
+    HIL_TRY(check_full_rope(r));
     return read_sharing(r);
 }
 

@@ -58,6 +58,15 @@ static void check_refused(void)
          ",\"layer_types\":[\"full_attention\",\"full_attention\"],\"per_layer_config\":{"
          "\"0\":{\"head_dim\":8}}",
          "\"per_layer_config\" lacks layers"},
+        {"gemma4_text",
+         ",\"global_head_dim\":12,\"rope_parameters\":{\"full_attention\":{"
+         "\"rope_type\":\"default\",\"partial_rotary_factor\":0.05}}",
+         "\"partial_rotary_factor\" leaves no even number"},
+        {"gemma4_text",
+         ",\"head_dim\":4,\"global_head_dim\":1024,\"rope_parameters\":{\"full_attention\":{"
+         "\"rope_type\":\"longrope\",\"partial_rotary_factor\":1,\"factor\":2,"
+         "\"short_factor\":[1,1],\"long_factor\":[1,1]}}",
+         "\"short_factor\" has not one number"},
         {"flex_olmo", ",\"clip_qkv\":8.0", "\"clip_qkv\" other than 0"},
         {"granitemoeshared", ",\"shared_intermediate_size\":-1", "is no size of an expert"},
         {"hunyuan_v1_dense", ",\"use_cla\":true", "\"use_cla\" is true"},

@@ -287,23 +287,28 @@ static hil_status build(hil_model *model, const hil_config *config)
     return hil_model_segment(model, "head", head, e);
 }
 
-/* per_layer_config: the sizes of layers with full attention, as transformers 5 writes them. */
+/* per_layer_config: the sizes of layers with full attention, as transformers 5 writes them. Empty:
+   those of the other layers. */
 static hil_status read_overrides(const hil_config_reader *r)
 {
     hil_config *c = r->config;
     hil_varied_config *v = &c->varied;
     json_t *all = json_object_get(r->object, "per_layer_config"), *one;
-    hil_varied_config first = {0};
+    hil_varied_config first = {.head_dim = c->head_dim, .kv_heads = c->kv_heads};
     const char *key;
+    char canonical[32];
     int64_t seen = 0, full = 0;
+    if (!json_is_object(all) && !json_is_null(all))
+        return hil_config_refuse(r, "per_layer_config", "must be an object");
     for (int64_t n = 0; n < c->layers; ++n) full += hil_config_window(c, n) == 0;
     json_object_foreach(all, key, one)
     {
-        char *end;
-        long long n = strtoll(key, &end, 10);
+        long long n = strtoll(key, NULL, 10);
         const hil_config_reader inner = {one, r->what, c};
         hil_varied_config now = {.head_dim = c->head_dim, .kv_heads = c->kv_heads};
-        if (*end || n < 0 || n >= c->layers || hil_config_window(c, n) || !json_is_object(one))
+        snprintf(canonical, sizeof canonical, "%lld", n);
+        if (strcmp(key, canonical) != 0 || n < 0 || n >= c->layers || hil_config_window(c, n) ||
+            !json_is_object(one))
             return hil_config_refuse(r, "per_layer_config", "is about more than full attention");
         HIL_TRY(hil_config_size(&inner, "head_dim", NULL, HIL_CONFIG_HEADS_MAX, &now.head_dim));
         HIL_TRY(hil_config_size(&inner, "num_key_value_heads", NULL, HIL_CONFIG_HEADS_MAX,
@@ -312,9 +317,9 @@ static hil_status read_overrides(const hil_config_reader *r)
         if (now.head_dim != first.head_dim || now.kv_heads != first.kv_heads)
             return hil_config_refuse(r, "per_layer_config", "differs in layers of one kind");
     }
-    if (seen != full)
+    if (seen && seen != full)
         return hil_config_refuse(r, "per_layer_config", "lacks layers with full attention");
-    if (seen) v->head_dim = first.head_dim, v->kv_heads = first.kv_heads;
+    v->head_dim = first.head_dim, v->kv_heads = first.kv_heads;
     return HIL_OK;
 }
 
@@ -328,7 +333,7 @@ static hil_status read_sizes(const hil_config_reader *r)
     if (v->same_values)
         HIL_TRY(hil_config_size(r, "num_global_key_value_heads", NULL, HIL_CONFIG_HEADS_MAX,
                                 &v->kv_heads));
-    if (json_is_object(json_object_get(r->object, "per_layer_config"))) HIL_TRY(read_overrides(r));
+    if (json_object_get(r->object, "per_layer_config")) HIL_TRY(read_overrides(r));
     if (v->head_dim % 2 || c->heads % v->kv_heads || c->heads * v->head_dim > HIL_CONFIG_WIDTH_MAX)
         return hil_config_refuse(r, "global_head_dim", "and its heads do not fit");
     return HIL_OK;

@@ -58,6 +58,11 @@ static void check_refused(void)
          ",\"layer_types\":[\"full_attention\",\"full_attention\"],\"per_layer_config\":{"
          "\"0\":{\"head_dim\":8}}",
          "\"per_layer_config\" lacks layers"},
+        {"gemma4_text", ",\"per_layer_config\":[1]", "\"per_layer_config\" must be an object"},
+        {"gemma4_text",
+         ",\"layer_types\":[\"full_attention\",\"full_attention\"],\"per_layer_config\":{"
+         "\"1\":{\"head_dim\":8},\"01\":{\"head_dim\":8}}",
+         "more than full attention"},
         {"gemma4_text",
          ",\"global_head_dim\":12,\"rope_parameters\":{\"full_attention\":{"
          "\"rope_type\":\"default\",\"partial_rotary_factor\":0.05}}",
@@ -118,6 +123,11 @@ static void check_defaults(void)
     CHECK_INT(c.varied.input, 256);
     CHECK_INT(hil_config_window(&c, 0), 512);
     CHECK_INT(hil_config_window(&c, 1), 0);
+    c = parse("gemma4_text", ",\"head_dim\":8,\"per_layer_config\":{}");
+    CHECK_INT(c.varied.head_dim, 8);
+    CHECK_INT(c.varied.kv_heads, 2);
+    c = parse("gemma4_text", ",\"head_dim\":8,\"per_layer_config\":null");
+    CHECK_INT(c.varied.head_dim, 8);
     c = parse("seed_oss", "");
     CHECK_NEAR(c.dropout_residual, 0.1, 0);
     CHECK(c.attention_bias && !c.output_bias);

@@ -375,6 +375,14 @@ static hil_status read_inputs(const hil_config_reader *r)
     return HIL_OK;
 }
 
+/* The default part of a head is that of absent rope_parameters. */
+static hil_status read_rope(const hil_config_reader *r)
+{
+    const json_t *all = json_object_get(r->object, "rope_parameters");
+    if (json_is_object(json_object_get(all, "full_attention"))) r->config->rope.partial = 1;
+    return hil_config_rope_by_type(r);
+}
+
 /* Only images see what follows them where use_bidirectional_attention is "vision". */
 static hil_status read(const hil_config_reader *r)
 {
@@ -396,7 +404,7 @@ static hil_status read(const hil_config_reader *r)
     HIL_TRY(hil_config_layer_types(r));
     c->slides[(c->layers - 1) / 64] &= ~((uint64_t)1 << ((c->layers - 1) % 64));
     c->embedding_scale = sqrt((double)c->hidden);
-    HIL_TRY(hil_config_rope_by_type(r));
+    HIL_TRY(read_rope(r));
     HIL_TRY(read_sizes(r));
     HIL_TRY(check_full_rope(r));
     return read_sharing(r);

@@ -128,6 +128,9 @@ static void check_defaults(void)
     CHECK_INT(c.varied.kv_heads, 2);
     c = parse("gemma4_text", ",\"head_dim\":8,\"per_layer_config\":null");
     CHECK_INT(c.varied.head_dim, 8);
+    c = parse("gemma4_text", ",\"rope_parameters\":{\"full_attention\":{\"rope_type\":"
+                             "\"proportional\",\"rope_theta\":1e4}}");
+    CHECK_NEAR(c.rope.partial, 1, 0);
     c = parse("seed_oss", "");
     CHECK_NEAR(c.dropout_residual, 0.1, 0);
     CHECK(c.attention_bias && !c.output_bias);

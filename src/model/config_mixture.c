@@ -67,6 +67,7 @@ hil_status hil_config_grouped_mixture(const hil_config_reader *r, int64_t shared
     m->balance = 0; /* there is none in transformers */
     HIL_TRY(read_scores(r));
     HIL_TRY(read_groups(r));
+    if (m->scale == 0) m->scale = 1;
     HIL_TRY(hil_config_real(r, "routed_scaling_factor", 1e-9, 1e9, &m->scale));
     HIL_TRY(hil_config_size(r, "n_shared_experts", NULL, SHARED_MAX, &shared));
     m->shared = shared * m->width;

@@ -131,6 +131,8 @@ static void check_defaults(void)
     c = parse("gemma4_text", ",\"rope_parameters\":{\"full_attention\":{\"rope_type\":"
                              "\"proportional\",\"rope_theta\":1e4}}");
     CHECK_NEAR(c.rope.partial, 1, 0);
+    CHECK_NEAR(parse("solar_open", "").mixture.scale, 1, 0);
+    CHECK_NEAR(parse("glm4_moe", "").mixture.scale, 1, 0);
     c = parse("seed_oss", "");
     CHECK_NEAR(c.dropout_residual, 0.1, 0);
     CHECK(c.attention_bias && !c.output_bias);

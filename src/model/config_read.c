@@ -73,6 +73,7 @@ static hil_status read_heads(const hil_config_reader *r, bool must_divide)
                         "\"num_attention_heads\" (%lld)",
                         r->what, (long long)c->kv_heads, (long long)c->heads);
     bool given = has(r, "head_dim");
+    if (json_is_null(json_object_get(r->object, "head_dim"))) c->head_dim = 0;
     if ((must_divide || (!given && c->head_dim == 0)) && c->hidden % c->heads != 0)
         return hil_fail(HIL_ERR_INPUT,
                         "%s: %lld attention heads do not divide the hidden size of %lld", r->what,

@@ -149,7 +149,7 @@ static hil_status read_config(const hil_config_reader *r)
     HIL_TRY(find_arch(r, &arch));
     *c = *arch->defaults;
     c->arch = arch;
-    c->init_std = 0.02;
+    if (c->init_std == 0) c->init_std = 0.02;
     if (c->norm_eps == 0) c->norm_eps = 1e-6;
     if (c->rope.theta == 0) c->rope.theta = 10000;
     if (c->local_rope.theta == 0) c->local_rope.theta = 10000;

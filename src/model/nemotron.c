@@ -38,6 +38,7 @@ const hil_arch hil_arch_nemotron = {
                                     .norm = HIL_NORM_LAYER_PLUS,
                                     .norm_bias = true,
                                     .norm_eps = 1e-5,
+                                    .init_std = 0.0134,
                                     .frozen_pad = true,
                                     .max_positions = 4096,
                                     .rope = {.partial = 0.5},

@@ -28,6 +28,7 @@ const hil_arch hil_arch_starcoder2 = {
                                     .norm = HIL_NORM_LAYER,
                                     .norm_bias = true,
                                     .norm_eps = 1e-5,
+                                    .init_std = 0.018042,
                                     .mlp_bias = true,
                                     .tied = true,
                                     .frozen_pad = true,

@@ -134,6 +134,9 @@ static void check_defaults(void)
     CHECK_NEAR(parse("solar_open", "").mixture.scale, 1, 0);
     CHECK_NEAR(parse("glm4_moe", "").mixture.scale, 1, 0);
     CHECK_INT(parse("ernie4_5", ",\"head_dim\":null").head_dim, 16);
+    CHECK_NEAR(parse("nemotron", "").init_std, 0.0134, 0);
+    CHECK_NEAR(parse("starcoder2", "").init_std, 0.018042, 0);
+    CHECK_NEAR(parse("glm4", "").init_std, 0.02, 0);
     c = parse("seed_oss", "");
     CHECK_NEAR(c.dropout_residual, 0.1, 0);
     CHECK(c.attention_bias && !c.output_bias);

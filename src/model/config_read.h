@@ -48,6 +48,9 @@ hil_status hil_config_attention_bias(const hil_config_reader *r);
 hil_status hil_config_activation(const hil_config_reader *r, const char *key, unsigned kinds);
 /* rope_theta, rope_scaling, rope_parameters. */
 hil_status hil_config_rope(const hil_config_reader *r);
+/* Whether rope_scaling or rope_parameters are there: else rope_theta is ignored by architectures
+   that have a scaling by default, as in transformers. */
+bool hil_config_has_rope(const hil_config_reader *r);
 /* One more number of rope_scaling or rope_parameters, 0 or above. */
 hil_status hil_config_rope_real(const hil_config_reader *r, const char *key, double *out);
 /* As hil_config_rope, where layers with sliding attention have a rotary embedding of their own. */

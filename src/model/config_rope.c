@@ -206,6 +206,12 @@ hil_status hil_config_rope(const hil_config_reader *r)
     return read_named(r, key, rope, &r->config->rope);
 }
 
+bool hil_config_has_rope(const hil_config_reader *r)
+{
+    return json_is_object(json_object_get(r->object, "rope_parameters")) ||
+           is_set(json_object_get(r->object, "rope_scaling"));
+}
+
 hil_status hil_config_rope_real(const hil_config_reader *r, const char *key, double *out)
 {
     static const char *const objects[] = {"rope_parameters", "rope_scaling"};

@@ -12,6 +12,7 @@ static hil_status read(const hil_config_reader *r)
 {
     hil_config *c = r->config;
     HIL_TRY(hil_config_read_usual(r));
+    if (!hil_config_has_rope(r)) c->rope.theta = c->arch->defaults->rope.theta;
     HIL_TRY(hil_config_bool(r, "mlp_bias", &c->mlp_bias));
     HIL_TRY(hil_config_sliding_window(r, true));
     slide_after_first(c);

@@ -18,11 +18,14 @@ static hil_status read_ministral(const hil_config_reader *r)
 
 static hil_status read_ministral3(const hil_config_reader *r)
 {
-    bool given = json_is_object(json_object_get(r->object, "rope_parameters")) ||
-                 json_is_object(json_object_get(r->object, "rope_scaling"));
+    bool given = hil_config_has_rope(r);
     hil_rope_config *rope = &r->config->rope;
+    if (given) rope->theta = 10000;
     HIL_TRY(read(r));
-    if (!given) return HIL_OK;
+    if (!given) {
+        rope->theta = r->config->arch->defaults->rope.theta;
+        return HIL_OK;
+    }
     rope->growth = 0;
     HIL_TRY(hil_config_rope_real(r, "llama_4_scaling_beta", &rope->growth));
     if (rope->growth == 0 || rope->kind == HIL_ROPE_YARN) return HIL_OK;

@@ -137,6 +137,10 @@ static void check_defaults(void)
     CHECK_NEAR(parse("nemotron", "").init_std, 0.0134, 0);
     CHECK_NEAR(parse("starcoder2", "").init_std, 0.018042, 0);
     CHECK_NEAR(parse("glm4", "").init_std, 0.02, 0);
+    CHECK_NEAR(parse("cwm", ",\"rope_theta\":500").rope.theta, 1e6, 0);
+    CHECK_NEAR(parse("ministral3", ",\"rope_theta\":500").rope.theta, 1e6, 0);
+    c = parse("ministral3", ",\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":4}");
+    CHECK_NEAR(c.rope.theta, 10000, 0);
     c = parse("seed_oss", "");
     CHECK_NEAR(c.dropout_residual, 0.1, 0);
     CHECK(c.attention_bias && !c.output_bias);

@@ -3,6 +3,19 @@
 #include "model/build.h"
 
 #include <math.h>
+#include <string.h>
+
+static bool is_dynamic(const hil_config_reader *r)
+{
+    static const char *const objects[] = {"rope_parameters", "rope_scaling"};
+    static const char *const keys[] = {"rope_type", "type"};
+    for (int i = 0; i < 4; ++i) {
+        const json_t *rope = json_object_get(r->object, objects[i / 2]);
+        const char *type = json_string_value(json_object_get(rope, keys[i % 2]));
+        if (type && strcmp(type, "dynamic") == 0) return true;
+    }
+    return false;
+}
 
 /* A fixed alpha beside the type "dynamic" raises the base of the frequencies. */
 static hil_status read_alpha(const hil_config_reader *r)
@@ -11,7 +24,7 @@ static hil_status read_alpha(const hil_config_reader *r)
     double alpha = 0;
     HIL_TRY(hil_config_rope_real(r, "alpha", &alpha));
     if (!(alpha > 0)) return HIL_OK;
-    if (c->rope.kind != HIL_ROPE_DEFAULT || c->head_dim < 4)
+    if (c->rope.kind != HIL_ROPE_DEFAULT || !is_dynamic(r) || c->head_dim < 4)
         return hil_config_refuse(r, "alpha", "needs the type dynamic and heads of 4 or more");
     c->rope.theta *= pow(alpha, (double)c->head_dim / (double)(c->head_dim - 2));
     return HIL_OK;

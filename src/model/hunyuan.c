@@ -52,7 +52,9 @@ static hil_status read_same(const hil_config_reader *r, const char *key, int64_t
             return hil_config_refuse(r, key, "must be the same number in all layers");
         *out = json_integer_value(item);
     }
-    return HIL_OK;
+    if (*out >= 1 && *out <= HIL_CONFIG_WIDTH_MAX) return HIL_OK;
+    return hil_fail(HIL_ERR_INPUT, "%s: \"%s\" is %lld; it must be from 1 to %lld", r->what, key,
+                    (long long)*out, (long long)HIL_CONFIG_WIDTH_MAX);
 }
 
 static hil_status read_moe(const hil_config_reader *r)

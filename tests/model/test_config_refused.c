@@ -80,6 +80,8 @@ static void check_refused(void)
          "\"alpha\" needs the type dynamic"},
         {"hunyuan_v1_dense", ",\"rope_parameters\":{\"rope_theta\":1e4,\"alpha\":2}",
          "\"alpha\" needs the type dynamic"},
+        {"hunyuan_v1_moe", ",\"moe_topk\":[0]", "\"moe_topk\" is 0"},
+        {"hunyuan_v1_moe", ",\"moe_topk\":[-3,-3]", "\"moe_topk\" is -3"},
         {"hunyuan_v1_moe", ",\"moe_topk\":[1,2]", "\"moe_topk\" must be the same number"},
         {"hunyuan_v1_moe", ",\"moe_intermediate_size\":32", "must be \"intermediate_size\""},
         {"hunyuan_v1_moe", ",\"num_shared_expert\":2", "\"num_shared_expert\" must be 1"},

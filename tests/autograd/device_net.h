@@ -24,7 +24,8 @@ enum { NET_SEQ = 24, NET_BATCH = 5, NET_MICRO = 2, NET_MICROS = 3, NET_CACHE = 4
 
 /* The model and its settings; those from `delay` on must not change any number. */
 typedef struct net_how {
-    const char *model; /* a golden model, or "shared" */
+    const char *model;              /* a golden model, or "shared" */
+    void (*build)(hil_model **out); /* instead of `model`, unless NULL */
     hil_dtype dtype;
     bool training;
     bool documents;            /* sequences of several documents */
@@ -92,6 +93,10 @@ static inline void net_adapt(hil_model *model)
 static inline void net_build(net_rig *r)
 {
     hil_config config;
+    if (r->how.build) {
+        r->how.build(&r->model);
+        return;
+    }
     if (strcmp(r->how.model, "shared") == 0) {
         shared_net_build(&r->model);
         return;

@@ -162,9 +162,10 @@ hil_status hil_config_activation(const hil_config_reader *r, const char *key, un
             r->config->activation = known[i].activation;
             return HIL_OK;
         }
-    const char *only = kinds >> HIL_SILU & 1 ? "silu is supported"
-                       : kinds >> HIL_RELU_SQUARED & 1
-                           ? "relu2 is supported"
+    const char *only = kinds == 1u << HIL_SILU         ? "silu is supported"
+                       : kinds >> HIL_RELU_SQUARED & 1 ? "relu2 is supported"
+                       : kinds >> HIL_SILU & 1
+                           ? "silu, gelu, gelu_new, gelu_fast and gelu_pytorch_tanh are supported"
                            : "gelu, gelu_new, gelu_fast and gelu_pytorch_tanh are supported";
     return hil_fail(HIL_ERR_INPUT, "%s: \"%s\" is \"%.40s\"; for %s only %s", r->what, key, name,
                     r->config->arch->name, only);

@@ -23,6 +23,7 @@ static void check_refused(void)
         {"glm4", ",\"hidden_act\":\"gelu\"", "for glm4 only silu"},
         {"ministral", ",\"layer_types\":[\"full_attention\"]", "1 entries for 2 layers"},
         {"vaultgemma", ",\"hidden_activation\":\"relu\"", "\"hidden_activation\" is \"relu\""},
+        {"vaultgemma", ",\"hidden_activation\":\"relu\"", "only silu, gelu, gelu_new"},
         {"ernie4_5_moe", ",\"use_bias\":true", "\"use_bias\" is true"},
         {"ernie4_5_moe", ",\"output_router_logits\":true", "\"output_router_logits\" is true"},
         {"ernie4_5_moe", ",\"moe_num_experts\":4", "is larger than the number of experts"},

@@ -140,8 +140,10 @@ static hil_status cache_slot(hil_tape *t, const hil_shape *shape, hil_cached_att
         size_t bytes = (size_t)(shape->dim[0] * cache->positions * shape->dim[2] * shape->dim[3]) *
                        hil_dtype_size(t->context->compute);
         HIL_TRY(hil_buffers_take(t->context->buffers, bytes, &cache->k[slot]));
+        hil_status status = hil_buffers_take(t->context->buffers, bytes, &cache->v[slot]);
+        if (status != HIL_OK) hil_buffers_give(t->context->buffers, cache->k[slot]);
+        HIL_TRY(status);
         ++cache->count;
-        HIL_TRY(hil_buffers_take(t->context->buffers, bytes, &cache->v[slot]));
     }
     attr->k = cache->k[slot];
     attr->v = cache->v[slot];

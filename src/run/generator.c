@@ -170,18 +170,18 @@ static hil_status put(hil_generator *g, int32_t id, bool *stop)
     return HIL_OK;
 }
 
-/* Recurrences may keep less than there is in common. */
+/* Leaves in the cache what there is in common, but for the last id, which is read for its logits.
+   Recurrences may keep less. */
 static void cut_cache(hil_generator *g)
 {
+    if (g->cached == g->ids.size) --g->cached;
     g->cached = (size_t)hil_engine_cache_cut(g->trainer->engine, (int64_t)g->cached);
 }
 
-/* Reads the ids that the cache lacks; the logits become those of the last id. At least that one is
-   read, again if need be. A stop asked for leaves some unread. */
+/* Reads the ids that the cache lacks; the logits become those of the last id. A stop asked for
+   leaves some unread. */
 static hil_status read_ids(hil_generator *g)
 {
-    if (g->cached == g->ids.size) --g->cached;
-    cut_cache(g);
     g->began = hil_clock_now();
     while (g->cached < g->ids.size && !is_stopped(g)) {
         int64_t left = (int64_t)(g->ids.size - g->cached);

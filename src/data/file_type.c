@@ -13,7 +13,6 @@ static const struct refused {
 } refused[] = {
     {".csv", "CSV", HIL_DATA_TO_JSONL("read_csv('FILE.csv')")},
     {".tsv", "TSV", HIL_DATA_TO_JSONL("read_csv('FILE.tsv', sep='\\t')")},
-    {".parquet", "Parquet", HIL_DATA_TO_JSONL("read_parquet('FILE.parquet')")},
     {".arrow", "Arrow", HIL_DATA_TO_JSONL("read_feather('FILE.arrow')")},
     {".feather", "Arrow", HIL_DATA_TO_JSONL("read_feather('FILE.feather')")},
     {".xlsx", "Excel", HIL_DATA_TO_JSONL("read_excel('FILE.xlsx')")},
@@ -83,9 +82,10 @@ hil_status hil_file_type_read(hil_file_type *type, const char *path)
         type->kind = HIL_DATA_JSONL;
     if (ends_with(path, size, ".json")) type->kind = HIL_DATA_JSON;
     if (ends_with(path, size, ".npy")) type->kind = HIL_DATA_TOKENS;
-    if (type->kind == HIL_DATA_TOKENS && type->compression != HIL_COMPRESSION_NONE)
-        return hil_fail(HIL_ERR_INPUT, "%s: token ids are not read compressed; decompress it first",
-                        path);
+    if (ends_with(path, size, ".parquet")) type->kind = HIL_DATA_PARQUET;
+    if (type->kind >= HIL_DATA_PARQUET && type->compression != HIL_COMPRESSION_NONE)
+        return hil_fail(HIL_ERR_INPUT, "%s: %s not read compressed; decompress it first", path,
+                        type->kind == HIL_DATA_TOKENS ? "token ids are" : "a Parquet file is");
     return HIL_OK;
 }
 
@@ -93,7 +93,7 @@ bool hil_file_type_known(const char *path)
 {
     size_t size = strlen(path);
     bool compressed = strip(path, &size) != HIL_COMPRESSION_NONE;
-    if (ends_with(path, size, ".npy")) return !compressed;
+    if (ends_with(path, size, ".npy") || ends_with(path, size, ".parquet")) return !compressed;
     return ends_with(path, size, ".txt") || ends_with(path, size, ".jsonl") ||
            ends_with(path, size, ".ndjson");
 }

@@ -8,6 +8,7 @@ typedef enum hil_data_kind {
     HIL_DATA_TEXT,
     HIL_DATA_JSONL,
     HIL_DATA_JSON, /* one array of records, or records in a row */
+    HIL_DATA_PARQUET,
     HIL_DATA_TOKENS
 } hil_data_kind;
 
@@ -19,7 +20,7 @@ typedef struct hil_file_type {
 } hil_file_type;
 
 /* Ignores case. A name without a known suffix is text; suffixes of other formats (.csv,
-   .parquet, ...) are refused with advice on how to convert them. */
+   .arrow, ...) are refused with advice on how to convert them. */
 hil_status hil_file_type_read(hil_file_type *type, const char *path);
 /* Whether hil_file_type_read refuses the suffix as that of another format. */
 bool hil_file_type_refused(const char *path);

@@ -84,7 +84,7 @@ static hil_status add_existing(hil_files *files, const char *path, bool is_folde
     if (files->count == begin)
         return hil_fail(
             HIL_ERR_INPUT,
-            "no data in the folder %s: no .txt, .jsonl or .npy file (also .txt.gz, "
+            "no data in the folder %s: no .txt, .jsonl, .parquet or .npy file (also .txt.gz, "
             ".jsonl.zst, ...; a .json file must be named itself); other files there: %zu",
             path, skipped);
     sort_from(files, begin);

@@ -6,6 +6,7 @@
 #include "data/jsonl.h"
 #include "data/file_type.h"
 #include "data/prompt.h"
+#include "data/table.h"
 #include "data/windows.h"
 #include "format/npy.h"
 
@@ -14,6 +15,7 @@
 #include <sys/stat.h>
 
 #define PIECE ((size_t)1 << 20)
+#define ROWS_REPORTED 64 /* rows of a table between two reports of progress */
 
 enum kind { KIND_TEXT, KIND_TOKENS };
 
@@ -29,6 +31,7 @@ struct pack {
     int64_t conversations;
     char *piece;
     const char *path;
+    const char *unit; /* what records are counted in: "line" or "row" */
     int64_t position; /* of the next token in its file */
     bool starting;    /* the next token begins a document */
     enum kind before; /* kind of the last token of the text; KIND_TOKENS at the start */
@@ -174,7 +177,7 @@ static hil_status add_conversation(struct pack *pack, const json_t *variables, b
     if (status == HIL_ERR_INPUT) {
         char message[900];
         snprintf(message, sizeof message, "%s", hil_status_message());
-        return hil_fail(status, "%s line %lld: %s", pack->path, (long long)line, message);
+        return hil_fail(status, "%s %s %lld: %s", pack->path, pack->unit, (long long)line, message);
     }
     HIL_TRY(status);
     ++pack->conversations;
@@ -223,6 +226,35 @@ static hil_status pack_record(void *context, const hil_record *record, int64_t l
     return hil_windows_example(pack->windows, pack->example, pack->example_size);
 }
 
+static hil_record_rules rules_of(const struct pack *pack)
+{
+    const hil_dataset_options *o = pack->options;
+    return (hil_record_rules){.format = o->format,
+                              .chat = o->chat && hil_chat_template_exists(o->chat)};
+}
+
+static hil_status pack_parquet(struct pack *pack, uint64_t bytes)
+{
+    hil_table *table = NULL;
+    const hil_record *record;
+    hil_record_rules rules = rules_of(pack);
+    hil_status status;
+    HIL_TRY_DONE(hil_table_open(&table, pack->path, &rules));
+    pack->unit = "row";
+    for (int64_t row = 0;;) {
+        HIL_TRY_DONE(hil_table_next(table, &record));
+        if (!record) break;
+        HIL_TRY_DONE(pack_record(pack, record, ++row));
+        if (row % ROWS_REPORTED != 0) continue;
+        int64_t rows = hil_table_rows(table);
+        double share = row < rows ? (double)row / (double)rows : 1;
+        HIL_TRY_DONE(report(pack, (uint64_t)(share * (double)bytes)));
+    }
+done:
+    hil_table_close(table);
+    return status;
+}
+
 static hil_status pack_jsonl(struct pack *pack, hil_jsonl_layout layout)
 {
     hil_input *input = NULL;
@@ -231,10 +263,9 @@ static hil_status pack_jsonl(struct pack *pack, hil_jsonl_layout layout)
                        .take = pack_record,
                        .context = pack,
                        .layout = layout,
-                       .rules.format = pack->options->format,
-                       .rules.chat =
-                           pack->options->chat && hil_chat_template_exists(pack->options->chat)};
+                       .rules = rules_of(pack)};
     hil_status status;
+    pack->unit = "line";
     HIL_TRY_DONE(hil_input_open(&input, pack->path));
     size_t got;
     do {
@@ -277,6 +308,29 @@ static uint64_t file_size(const char *path)
     return stat(path, &info) == 0 ? (uint64_t)info.st_size : 0;
 }
 
+static hil_status pack_file(struct pack *pack, hil_data_kind kind, uint64_t bytes)
+{
+    bool has_records = kind == HIL_DATA_JSONL || kind == HIL_DATA_JSON || kind == HIL_DATA_PARQUET;
+    if (pack->options->format == HIL_FORMAT_PREFERENCE && !has_records)
+        return hil_fail(HIL_ERR_INPUT,
+                        "%s: --loss dpo learns from pairs of answers, which are records of a "
+                        ".jsonl, .json or .parquet file with \"chosen\" and \"rejected\"",
+                        pack->path);
+    switch (kind) {
+    case HIL_DATA_TOKENS:
+        return pack_npy(pack, bytes);
+    case HIL_DATA_PARQUET:
+        return pack_parquet(pack, bytes);
+    case HIL_DATA_JSONL:
+        return pack_jsonl(pack, HIL_JSONL_LINES);
+    case HIL_DATA_JSON:
+        return pack_jsonl(pack, HIL_JSONL_VALUES);
+    case HIL_DATA_TEXT:
+        break;
+    }
+    return pack_text(pack);
+}
+
 hil_status hil_pack_files(hil_cache_writer *writer, const char *const *paths, size_t count,
                           const hil_dataset_options *options, hil_packing *packing)
 {
@@ -292,20 +346,7 @@ hil_status hil_pack_files(hil_cache_writer *writer, const char *const *paths, si
         HIL_TRY_DONE(hil_file_type_read(&type, paths[i]));
         pack.path = paths[i];
         pack.position = 0;
-        if (options->format == HIL_FORMAT_PREFERENCE && type.kind != HIL_DATA_JSONL &&
-            type.kind != HIL_DATA_JSON)
-            HIL_TRY_DONE(hil_fail(HIL_ERR_INPUT,
-                                  "%s: --loss dpo learns from pairs of answers, which are records "
-                                  "of a .jsonl or .json file with \"chosen\" and \"rejected\"",
-                                  paths[i]));
-        if (type.kind == HIL_DATA_TOKENS)
-            HIL_TRY_DONE(pack_npy(&pack, bytes));
-        else if (type.kind == HIL_DATA_JSONL)
-            HIL_TRY_DONE(pack_jsonl(&pack, HIL_JSONL_LINES));
-        else if (type.kind == HIL_DATA_JSON)
-            HIL_TRY_DONE(pack_jsonl(&pack, HIL_JSONL_VALUES));
-        else
-            HIL_TRY_DONE(pack_text(&pack));
+        HIL_TRY_DONE(pack_file(&pack, type.kind, bytes));
         pack.bytes_before += bytes;
     }
     HIL_TRY_DONE(hil_windows_end(pack.windows, packing));

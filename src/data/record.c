@@ -76,8 +76,10 @@ static hil_record_format detect(const json_t *object)
     return HIL_FORMAT_AUTO;
 }
 
-static hil_status fail_keys(hil_record_format format, const json_t *object)
+static hil_status fail_keys(const hil_record_rules *rules, const json_t *object)
 {
+    static const char by_jq[] = "jq renames keys: jq -c '{prompt: .question, completion: .answer}'";
+    hil_record_format format = rules->format;
     hil_text keys = {0};
     hil_status status = HIL_OK;
     const char *key;
@@ -94,12 +96,10 @@ static hil_status fail_keys(hil_record_format format, const json_t *object)
     if (format == HIL_FORMAT_AUTO && fits(HIL_FORMAT_PREFERENCE, object))
         status = hil_fail(HIL_ERR_INPUT, "a pair of answers (found %s) is for --loss dpo", found);
     else if (format == HIL_FORMAT_AUTO)
-        status =
-            hil_fail(HIL_ERR_INPUT,
-                     "expected \"messages\", \"conversations\", \"instruction\" and "
-                     "\"output\", or %s, found %s; jq renames keys: jq -c '{prompt: .question, "
-                     "completion: .answer}'",
-                     expected[HIL_FORMAT_PLAIN], found);
+        status = hil_fail(HIL_ERR_INPUT,
+                          "expected \"messages\", \"conversations\", \"instruction\" and "
+                          "\"output\", or %s, found %s; %s",
+                          expected[HIL_FORMAT_PLAIN], found, rules->rename ? rules->rename : by_jq);
     else
         status = hil_fail(HIL_ERR_INPUT, "expected %s, found %s", expected[format], found);
 done:
@@ -178,13 +178,36 @@ static hil_status read_pair(const json_t *object, hil_record *record)
     return HIL_OK;
 }
 
+hil_status hil_record_detect(hil_record_rules *rules, const json_t *object)
+{
+    if (!json_is_object(object)) return hil_fail(HIL_ERR_INPUT, "not a JSON object");
+    if (rules->format == HIL_FORMAT_AUTO) rules->format = detect(object);
+    return fits(rules->format, object) ? HIL_OK : fail_keys(rules, object);
+}
+
+const char *const *hil_record_keys(hil_record_format format)
+{
+    enum { MOST = 6 };
+    static const char *const keys[][MOST] = {
+        [HIL_FORMAT_AUTO] = {NULL},
+        [HIL_FORMAT_TEXT] = {"text", NULL},
+        [HIL_FORMAT_PROMPT] = {"prompt", "completion", "tools", "chat_template_kwargs", NULL},
+        [HIL_FORMAT_PLAIN] = {"text", "prompt", "completion", "tools", "chat_template_kwargs",
+                              NULL},
+        [HIL_FORMAT_MESSAGES] = {"messages", "tools", "chat_template_kwargs", NULL},
+        [HIL_FORMAT_SHAREGPT] = {"conversations", "system", "tools", "chat_template_kwargs", NULL},
+        [HIL_FORMAT_ALPACA] = {"instruction", "input", "output", "system", "history", NULL},
+        [HIL_FORMAT_PREFERENCE] = {"prompt", "chosen", "rejected", "tools", "chat_template_kwargs",
+                                   NULL},
+    };
+    return keys[format];
+}
+
 hil_status hil_record_read(hil_record_rules *rules, const json_t *object, hil_record *record)
 {
     *record = (hil_record){0};
-    if (!json_is_object(object)) return hil_fail(HIL_ERR_INPUT, "not a JSON object");
-    if (rules->format == HIL_FORMAT_AUTO) rules->format = detect(object);
+    HIL_TRY(hil_record_detect(rules, object));
     hil_record_format format = rules->format;
-    if (!fits(format, object)) return fail_keys(format, object);
     if (format == HIL_FORMAT_PREFERENCE) return read_pair(object, record);
     if (format == HIL_FORMAT_ALPACA && !rules->chat) return read_alpaca(object, record);
     if (format < HIL_FORMAT_MESSAGES) {

@@ -44,8 +44,15 @@ hil_status hil_record_format_read(const char *word, hil_record_format *format);
 /* How objects are read. */
 typedef struct hil_record_rules {
     hil_record_format format;
-    bool chat; /* there is a chat template: Alpaca's become conversations, not examples */
+    bool chat;          /* there is a chat template: Alpaca's become conversations, not examples */
+    const char *rename; /* how to rename keys, for errors; NULL: with jq */
 } hil_record_rules;
+
+/* Sets a format of HIL_FORMAT_AUTO by the keys of `object`; fails if it has not those of the
+   format, as hil_record_read does. */
+hil_status hil_record_detect(hil_record_rules *rules, const json_t *object);
+/* The keys that are looked at in objects of a format, and NULL at the end. */
+const char *const *hil_record_keys(hil_record_format format);
 
 /* What `object` holds; valid as long as the object. Sets a format of HIL_FORMAT_AUTO by its keys.
    Errors say what is wrong with the object, not where it is. Free the record also after a failure.

@@ -128,7 +128,9 @@ mkdir empty
 head -c 10 data.txt >tiny.txt
 fails 1 "read_csv" "${bytes[@]}" --data table.csv
 fails 1 "list.json line 1: expected an array" "${bytes[@]}" --data list.json
-fails 1 "read_parquet" "${bytes[@]}" --data table.parquet
+fails 1 "table.parquet: damaged: the file is cut off; download" "${bytes[@]}" --data table.parquet
+cp table.parquet table.txt
+fails 1 "table.txt holds Parquet, not text: its name must end with .parquet" "${bytes[@]}" --data table.txt
 fails 1 "weights.txt holds safetensors, not text" "${bytes[@]}" --data weights.txt
 fails 1 "hidden.txt holds" "${bytes[@]}" --data hidden.txt
 fails 1 "iconv -f UTF-16" "${bytes[@]}" --data utf16.txt

@@ -28,7 +28,8 @@ static void check_names(void)
         {"a.tsv", "sep='\\t'"},
         {"a.csv.gz", "pandas.read_csv"},
         {"a.csv.zst", "pandas"},
-        {"a.parquet", "pandas.read_parquet"},
+        {"a.parquet", "a.parquet is not a Parquet file"},
+        {"a.parquet.gz", "decompress it first"},
         {"a.arrow", "pandas.read_feather"},
         {"a.safetensors", "weights"},
         {"a.bin", "weights"},
@@ -61,7 +62,7 @@ static void check_magic(void)
         {BYTES("\x1F\x8B\x08 abcdefghijkl"), "must end with .gz"},
         {BYTES("\x28\xB5\x2F\xFD abcdefghijkl"), "must end with .zst"},
         {BYTES("PK\x03\x04 abcdefghijkl"), "zip archive"},
-        {BYTES("PAR1 abcdefghijkl"), "pandas.read_parquet"},
+        {BYTES("PAR1 abcdefghijkl"), "its name must end with .parquet"},
         {BYTES("ARROW1 abcdefghijkl"), "pandas.read_feather"},
         {BYTES("\x7F"
                "ELF abcdefghijkl"),

@@ -67,9 +67,11 @@ static void check_tables(void)
     CHECK(mkdir(fixture_path("tables"), 0777) == 0);
     fixture_text("tables/README.md", "x");
     check_refused(fixture_path("tables"), HIL_ERR_INPUT, "other files there: 1");
-    fixture_text("tables/train.parquet", "PAR1");
+    fixture_text("tables/train.arrow", "ARROW1");
     fixture_text("tables/z.md", "x");
-    check_refused(fixture_path("tables"), HIL_ERR_INPUT, "pandas.read_parquet");
+    check_refused(fixture_path("tables"), HIL_ERR_INPUT, "pandas.read_feather");
+    fixture_text("tables/train.parquet", "PAR1");
+    check_refused(fixture_path("tables"), HIL_ERR_INPUT, "train.parquet: damaged: the file is cut");
 }
 
 static void check_patterns(void)

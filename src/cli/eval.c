@@ -16,7 +16,7 @@ static const hil_option options[] = {
     ROW("model", TEXT, run.model, "DIR", "model folder", .group = "Options", .required = true,
         .per_rank = true),
     ROW("data", LIST, run.data, "PATH[,PATH...]",
-        "text, .jsonl, .json or .npy files, folders, patterns", .initial = "none",
+        "text, .json(l), .parquet, .npy; folders, patterns", .initial = "none",
         .rival = "messages"),
     ROW("messages", TEXT, run.messages, "F", "instead of --data: a conversation, as JSON",
         .initial = "none"),

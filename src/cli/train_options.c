@@ -10,7 +10,7 @@ const hil_option hil_train_rows[HIL_TRAIN_ROWS] = {
         "model folder, or a config alone to start from scratch", .group = "Input and output",
         .required = true, .per_rank = true),
     ROW("data", LIST, run.data, "PATH[:W][,...]",
-        "text, .jsonl, .json or .npy files, folders, patterns", .required = true),
+        "text, .json(l), .parquet, .npy; folders, patterns", .required = true),
     HIL_TOKENIZER_ROW(hil_train_values, run.tokenizer),
     HIL_RECORD_ROWS(hil_train_values, run.),
     ROW("out", TEXT, run.out, "DIR", "becomes the trained model folder", .required = true,

@@ -44,6 +44,55 @@ static const char *generate_gzip(const char *name, size_t size, const char *line
     return path;
 }
 
+/* Adds bytes of a footer or header; each '#' stands for the next of `numbers`, as a varint. */
+static void add_thrift(hil_text *to, const char *bytes, size_t size, const size_t *numbers)
+{
+    for (size_t i = 0; i < size; ++i) {
+        if (bytes[i] != '#') {
+            CHECK_OK(hil_text_add(to, bytes + i, 1));
+            continue;
+        }
+        size_t left = *numbers++ * 2; /* zigzag */
+        for (; left > 127; left >>= 7) CHECK_OK(hil_text_add(to, &(char){(char)(left | 128)}, 1));
+        CHECK_OK(hil_text_add(to, &(char){(char)left}, 1));
+    }
+}
+
+/* A Parquet file of one group of rows, with pages of 1 MiB that hold 8 texts each. */
+static const char *generate_parquet(const char *name, size_t size)
+{
+    enum { TEXTS = 8, TEXT = (1 << 17) - 4 };
+    static const char header[] = "\x15\x00\x15#\x15#\x2c\x15#\x15\x00\x15\x06\x15\x06\x00\x00";
+    static const char footer[] =
+        "\x15\x02\x19\x2c\x48\x01r\x15\x02\x00\x15\x0c\x25\x00\x18\x04text"
+        "\x25\x00\x00\x16#\x19\x1c\x19\x1c\x26\x08\x1c\x15\x0c\x35\x00\x16#"
+        "\x16#\x16#\x26\x08\x00\x00\x16#\x16#\x00\x00";
+    const char *path = fixture_path(name);
+    hil_text page = {0}, end = {0};
+    uint32_t length = TEXT;
+    size_t body = (size_t)TEXTS * (TEXT + 4), pages = size / body;
+    char *text = malloc(TEXT);
+    CHECK(text != NULL);
+    memset(text, 'a', TEXT);
+    add_thrift(&page, header, sizeof header - 1, (size_t[]){body, body, TEXTS});
+    for (int i = 0; i < TEXTS; ++i) {
+        CHECK_OK(hil_text_add(&page, &length, 4));
+        CHECK_OK(hil_text_add(&page, text, TEXT));
+    }
+    size_t rows = pages * TEXTS, bytes = pages * page.size;
+    add_thrift(&end, footer, sizeof footer - 1, (size_t[]){rows, rows, bytes, bytes, bytes, rows});
+    length = (uint32_t)end.size;
+    FILE *file = fopen(path, "wb");
+    CHECK(file != NULL && fwrite("PAR1", 4, 1, file) == 1);
+    for (size_t i = 0; i < pages; ++i) CHECK(fwrite(page.data, page.size, 1, file) == 1);
+    CHECK(fwrite(end.data, end.size, 1, file) == 1 && fwrite(&length, 4, 1, file) == 1);
+    CHECK(fwrite("PAR1", 4, 1, file) == 1 && fclose(file) == 0);
+    hil_text_free(&page);
+    hil_text_free(&end);
+    free(text);
+    return path;
+}
+
 /* Opens the files and reads all windows; memory does not grow with their size. */
 static void check_memory(const char *const *paths, size_t count, size_t size,
                          const hil_dataset_options *options)
@@ -90,6 +139,8 @@ int main(int argc, char **argv)
         generate_gzip("c.txt.gz", size, "All work and no play makes a long file.\n")};
     hil_dataset_options options = fixture_options(1000);
     check_memory(paths, 3, size, &options);
+    paths[0] = generate_parquet("d.parquet", 2 * size);
+    check_memory(paths, 1, size, &options);
     check_word(size / 4);
     return 0;
 }

@@ -63,7 +63,9 @@ from transformers import (ArceeConfig, AutoConfig, AutoModelForCausalLM, Cohere2
                           NemotronConfig, Olmo2Config, Olmo3Config, OlmoConfig, OlmoeConfig,
                           Phi3Config, PhiConfig, Qwen2_5_VLConfig,
                           Qwen2_5_VLForConditionalGeneration, Qwen2Config, Qwen2MoeConfig,
-                          Qwen3Config, Qwen3MoeConfig, SeedOssConfig, SmolLM3Config,
+                          Qwen3_5MoeConfig, Qwen3_5MoeForConditionalGeneration,
+                          Qwen3_5MoeTextConfig, Qwen3_5TextConfig, Qwen3Config, Qwen3MoeConfig, Qwen3NextConfig,
+                          SeedOssConfig, SmolLM3Config,
                           SolarOpenConfig, StableLmConfig, Starcoder2Config, VaultGemmaConfig)
 from transformers.utils import logging
 
@@ -132,13 +134,18 @@ SMALL = dict(vocab_size=67, hidden_size=24, intermediate_size=26, num_hidden_lay
              num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=96)
 WITHOUT_KV = {k: v for k, v in SMALL.items() if k != "num_key_value_heads"}
 MIXED = dict(output_router_logits=True, router_aux_loss_coef=0.04)
-PLUS = ("gemma", "gemma2", "gemma3_text", "vaultgemma", "nemotron")  # norms with 1 + weight
+# Norms with 1 + weight; that of linear attention has a plain one.
+PLUS = ("gemma", "gemma2", "gemma3_text", "vaultgemma", "nemotron", "qwen3_next", "qwen3_5_text",
+        "qwen3_5_moe_text")
 LONG = dict(rope_type="longrope", rope_theta=10000.0, partial_rotary_factor=0.75,
             short_factor=[1.0, 1.1, 1.3], long_factor=[1.0, 2.5, 4.0])
 LATENT = {**SMALL, "num_key_value_heads": 4, "kv_lora_rank": 14, "qk_nope_head_dim": 6,
           "qk_rope_head_dim": 4, "v_head_dim": 8, "moe_intermediate_size": 14}
 MSCALE = dict(rope_type="yarn", rope_theta=1000.0, factor=4.0, beta_fast=4.0, beta_slow=1.0,
               mscale=0.9, mscale_all_dim=0.6, original_max_position_embeddings=24)
+DELTA = dict(linear_num_key_heads=2, linear_key_head_dim=8, linear_num_value_heads=4,
+             linear_value_head_dim=10, linear_conv_kernel_dim=4, rms_norm_eps=1e-3,
+             layer_types=["linear_attention", "full_attention", "linear_attention"])
 FAMILIES = {
     "qwen3_pad": lambda: Qwen3Config(**SMALL, head_dim=10),
     "gemma": lambda: GemmaConfig(**SMALL, head_dim=10),
@@ -303,6 +310,18 @@ FAMILIES = {
     "gemma4_unified": lambda: Gemma4UnifiedTextConfig(
         **SMALL, head_dim=8, global_head_dim=12, sliding_window=5,
         layer_types=["sliding_attention", "full_attention"]),
+    # The second layer has no experts. Files interleave the projections by the heads of keys.
+    "qwen3_next": lambda: Qwen3NextConfig(
+        **{**SMALL, "num_hidden_layers": 3}, **DELTA, **MIXED, head_dim=16, num_experts=6,
+        num_experts_per_tok=2, moe_intermediate_size=14, shared_expert_intermediate_size=18,
+        mlp_only_layers=[1]),
+    "qwen3_5": lambda: Qwen3_5TextConfig(
+        **{**SMALL, "num_hidden_layers": 3}, **DELTA, head_dim=16, attention_bias=True,
+        tie_word_embeddings=True),
+    "qwen3_5_moe": lambda: Qwen3_5MoeTextConfig(
+        **{**{k: v for k, v in SMALL.items() if k != "intermediate_size"}, "num_hidden_layers": 3},
+        **DELTA, **MIXED, head_dim=16, num_experts=6, num_experts_per_tok=2,
+        moe_intermediate_size=14, shared_expert_intermediate_size=18),
 }
 
 
@@ -323,10 +342,12 @@ def create(config, seed, pad=None):
         for name, p in model.named_parameters():
             p.normal_(0.0, STD, generator=random)
             if is_vector(name, p) and name.endswith("weight") \
-                    and config.model_type not in PLUS:
+                    and (config.model_type not in PLUS or "linear_attn" in name):
                 p.add_(1.0)
             if config.model_type.startswith("gemma4") and name.endswith("q_norm.weight"):
                 p.mul_(0.25)  # its scores are not divided by the root of the head's size
+            if name.endswith("conv1d.weight"):
+                p.mul_(4.0)  # else q and k, which are divided by their lengths, would be tiny
         for name, p in model.named_buffers():
             if name.endswith("e_score_correction_bias"):
                 p.normal_(0.0, STD, generator=random)
@@ -495,6 +516,20 @@ def with_images(kind):
         return Mistral3ForConditionalGeneration(Mistral3Config(
             text_config=dict(text, model_type="mistral", head_dim=10, sliding_window=None),
             vision_config=dict(sight, model_type="pixtral", head_dim=8), image_token_index=66))
+    if kind == "qwen3_5_moe_images":
+        del text["intermediate_size"]
+        return Qwen3_5MoeForConditionalGeneration(Qwen3_5MoeConfig(
+            text_config=dict(text, **DELTA, head_dim=16, num_experts=6, num_experts_per_tok=2,
+                             moe_intermediate_size=16, shared_expert_intermediate_size=18,
+                             rope_parameters=dict(rope_type="yarn", rope_theta=1000.0, factor=4.0,
+                                                  partial_rotary_factor=0.5, beta_fast=4.0,
+                                                  original_max_position_embeddings=24,
+                                                  mrope_section=[2, 1, 1],
+                                                  mrope_interleaved=True)),
+            vision_config=dict(depth=1, hidden_size=8, intermediate_size=8, num_heads=1,
+                               out_hidden_size=24, num_position_embeddings=16),
+            image_token_id=66, video_token_id=65, vision_start_token_id=64,
+            vision_end_token_id=63))
     return Qwen2_5_VLForConditionalGeneration(Qwen2_5_VLConfig(
         text_config=dict(text, rope_parameters=dict(rope_type="default", rope_theta=1000.0,
                                                     mrope_section=[1, 1, 1])),
@@ -503,7 +538,24 @@ def with_images(kind):
         image_token_id=66, video_token_id=65, vision_start_token_id=64, vision_end_token_id=63))
 
 
-IMAGES = ("gemma3_images", "mistral3_images", "qwen2_5_vl_images", "gemma4_images")
+IMAGES = ("gemma3_images", "mistral3_images", "qwen2_5_vl_images", "gemma4_images",
+          "qwen3_5_moe_images")
+
+
+def stack_experts(folder):
+    """As on the hub: one tensor for all experts, and a layer that predicts further tokens."""
+    path = os.path.join(folder, "model.safetensors")
+    weights = load_file(path)
+    first = [n for n in weights if n.endswith("experts.0.gate_proj.weight")]
+    for name in first:
+        block = name.removesuffix("0.gate_proj.weight")
+        count = sum(n.startswith(block) for n in weights) // 3
+        take = lambda part: torch.stack(
+            [weights.pop(f"{block}{e}.{part}_proj.weight") for e in range(count)])
+        weights[block + "gate_up_proj"] = torch.cat([take("gate"), take("up")], 1)
+        weights[block + "down_proj"] = take("down")
+    weights["mtp.norm.weight"] = torch.zeros(weights["lm_head.weight"].shape[1])
+    save_file(weights, path, {"format": "pt"})
 
 
 def make_images(folder, seed):
@@ -517,6 +569,8 @@ def make_images(folder, seed):
     windows = torch.randint(0, 60, (2, SEQ))
     golden = {"tokens": windows.to(torch.int32), "logits": logits_of(model, windows)}
     save_file(golden, os.path.join(folder, "golden.safetensors"))
+    if os.path.basename(folder) == "qwen3_5_moe_images":
+        stack_experts(folder)
 
 
 def pack_mxfp4(rows):

@@ -31,6 +31,12 @@ static hil_status read_part(const void *context, const hil_entry *entry, size_t 
     return hil_entry_part_read(&p->plain, first, out, size);
 }
 
+/* Whether tensors may have the names of a model with images, of which this is the text model. */
+static bool is_wrapped(const hil_config *config)
+{
+    return config->whole[0] || config->arch->wrapped;
+}
+
 /* The name that a tensor has in a folder of the text model alone. */
 static void text_name(const hil_config *config, const char *name, char out[HIL_STACKED_NAME])
 {
@@ -41,7 +47,7 @@ static void text_name(const hil_config *config, const char *name, char out[HIL_S
                     {"model.language_model.", "model."}};
     size_t cut = 0;
     const char *front = "";
-    for (size_t i = 0; config->whole[0] && i < sizeof prefixes / sizeof *prefixes; ++i)
+    for (size_t i = 0; is_wrapped(config) && i < sizeof prefixes / sizeof *prefixes; ++i)
         if (strncmp(name, prefixes[i].from, strlen(prefixes[i].from)) == 0) {
             cut = strlen(prefixes[i].from);
             front = prefixes[i].to;
@@ -53,10 +59,11 @@ static void text_name(const hil_config *config, const char *name, char out[HIL_S
 /* Whether the tensor is of the row, or is that in MXFP4. */
 static bool is_of(const opening *o, const hil_arch_stack *row, const hil_entry *entry, bool *packed)
 {
-    char name[HIL_STACKED_NAME];
+    char name[HIL_STACKED_NAME], own[HIL_STACKED_NAME];
+    text_name(o->config, entry->name, own);
     snprintf(name, sizeof name, "%s_blocks", row->tensor);
-    *packed = o->config->mixture.packed && hil_stacked_prefix(o->config, entry->name, name);
-    return *packed || hil_stacked_prefix(o->config, entry->name, row->tensor);
+    *packed = o->config->mixture.packed && hil_stacked_prefix(o->config, own, name);
+    return *packed || hil_stacked_prefix(o->config, own, row->tensor);
 }
 
 /* How many entries the rows make of a tensor; 0: none is about it. */
@@ -111,11 +118,12 @@ static hil_status add_part(opening *o, const hil_arch_stack *row, const hil_entr
 {
     hil_entry *entry = &o->file->entry[o->used];
     hil_entry_part *p = &o->parts[o->used].plain;
-    int prefix = (int)hil_stacked_prefix(o->config, whole->name, row->tensor);
+    char name[HIL_STACKED_NAME], own[HIL_STACKED_NAME];
+    text_name(o->config, whole->name, own);
+    int prefix = (int)hil_stacked_prefix(o->config, own, row->tensor);
     int64_t experts = hil_stacked_each(row) ? o->config->mixture.experts : 1;
     hil_shape shape;
     hil_dtype dtype;
-    char name[HIL_STACKED_NAME];
     HIL_TRY(hil_entry_dtype(whole, &dtype));
     HIL_TRY(hil_entry_shape(whole, &shape));
     int64_t each = hil_shape_count(&shape) / experts;
@@ -123,7 +131,7 @@ static hil_status add_part(opening *o, const hil_arch_stack *row, const hil_entr
     p->size = hil_dtype_size(dtype);
     p->step = row->interleaved ? row->parts : 1;
     p->first = expert * each + (row->interleaved ? row->part : row->part * (each / row->parts));
-    hil_stacked_param_name(row, whole->name, prefix, expert, name);
+    hil_stacked_param_name(row, own, prefix, expert, name);
     *entry = (hil_entry){.name = o->file->names + o->names_used,
                          .dtype = whole->dtype,
                          .offset = o->used,
@@ -184,7 +192,7 @@ static hil_status add_whole(opening *o, const hil_entry *entry)
     hil_entry *own = &o->file->entry[o->used++];
     char *name = o->file->names + o->names_used;
     *own = *entry;
-    if (!o->config->whole[0]) return HIL_OK;
+    if (!is_wrapped(o->config)) return HIL_OK;
     text_name(o->config, entry->name, name);
     own->name = name;
     o->names_used += strlen(name) + 1;
@@ -215,7 +223,7 @@ hil_status hil_stacked_open(hil_safetensors **out, const char *folder, const hil
     opening o = {.config = config};
     *out = NULL;
     HIL_TRY(hil_safetensors_open_folder(&o.base, folder));
-    if (!config->arch->stacks && !config->whole[0]) {
+    if (!config->arch->stacks && !is_wrapped(config)) {
         *out = o.base;
         return HIL_OK;
     }

@@ -60,6 +60,9 @@ static const hil_arch *const archs[] = {
     &hil_arch_olmo,
     &hil_arch_gemma4,
     &hil_arch_gemma4_unified,
+    &hil_arch_qwen3_next,
+    &hil_arch_qwen3_5,
+    &hil_arch_qwen3_5_moe,
 };
 enum { COUNT = sizeof archs / sizeof *archs };
 

@@ -31,6 +31,13 @@ typedef struct hil_mixture_names {
     const char *shared_gate, *shared_up, *shared_gate_up, *shared_down, *shared;
 } hil_mixture_names;
 
+/* Names of the modules of linear attention; those of `rate` and `bias` are whole. NULL: see
+   hil_delta_net. */
+typedef struct hil_delta_names {
+    const char *qkvz, *ba, *qkv, *z, *b, *a;
+    const char *kernel, *rate, *bias, *norm, *out;
+} hil_delta_names;
+
 /* What a vector of the model is in files. */
 typedef enum hil_arch_flat {
     HIL_FLAT_NOT,     /* the same */
@@ -96,8 +103,11 @@ struct hil_arch {
     const hil_config *defaults;
     const hil_arch_names *names;
     const hil_mixture_names *mixture; /* NULL: it has no experts */
+    const hil_delta_names *delta;     /* NULL: it has no layers with linear attention */
     const hil_arch_stack *stacks;     /* ended by one without a tensor; NULL: there are none */
-    bool varied;                      /* its layers may differ: it reads per_layer_config */
+    bool wrapped; /* tensors may have the names of a model with images around it, whatever
+                     config.json says */
+    bool varied;  /* its layers may differ: it reads per_layer_config */
     hil_status (*read)(const hil_config_reader *reader);
     hil_status (*build)(hil_model *model, const hil_config *config);
 };
@@ -113,7 +123,8 @@ extern const hil_arch hil_arch_gpt2, hil_arch_llama, hil_arch_mistral, hil_arch_
     hil_arch_internlm3, hil_arch_ernie, hil_arch_ernie_moe, hil_arch_minimax_m2,
     hil_arch_solar_open, hil_arch_exaone_moe, hil_arch_flex_olmo, hil_arch_granite_moe_shared,
     hil_arch_hunyuan, hil_arch_hunyuan_moe, hil_arch_ministral3, hil_arch_nemotron, hil_arch_arcee,
-    hil_arch_olmo, hil_arch_gemma4, hil_arch_gemma4_unified;
+    hil_arch_olmo, hil_arch_gemma4, hil_arch_gemma4_unified, hil_arch_qwen3_next, hil_arch_qwen3_5,
+    hil_arch_qwen3_5_moe;
 /* llama.c: reads the sizes, RMSNorm's epsilon, dropout of attention, whether the head is tied,
    hidden_act (SiLU) and rotary embedding. */
 hil_status hil_config_read_usual(const hil_config_reader *r);

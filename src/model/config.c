@@ -25,6 +25,12 @@ bool hil_config_turns(const hil_config *config, int64_t layer)
     return !bit(config->still, layer);
 }
 
+bool hil_config_linear(const hil_config *config, int64_t layer)
+{
+    assert(layer >= 0 && layer < config->layers);
+    return bit(config->delta.layers, layer);
+}
+
 int64_t hil_config_window(const hil_config *config, int64_t layer)
 {
     assert(layer >= 0 && layer < config->layers);

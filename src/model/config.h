@@ -64,6 +64,14 @@ typedef struct hil_latent_config {
     int64_t value;   /* those of a value */
 } hil_latent_config;
 
+/* Layers with linear attention by the gated delta rule: [Note: delta net] in delta_net.h. */
+typedef struct hil_delta_config {
+    int64_t key_heads, key_dim; /* of queries and keys; key_heads 0: there are no such layers */
+    int64_t heads, value_dim;   /* of values */
+    int64_t kernel;             /* positions of the convolution before it */
+    uint64_t layers[HIL_LAYER_WORDS]; /* bit set: the layer has it */
+} hil_delta_config;
+
 /* What differs between the layers of Gemma 4, and what they get beside x: gemma4.c. */
 typedef struct hil_varied_config {
     int64_t head_dim, kv_heads; /* of layers with full attention */
@@ -112,6 +120,7 @@ typedef struct hil_config {
     bool shared_norm; /* the MLP reads what attention reads: it has no norm of its own */
     bool qkv_by_head; /* the fused projection has q, k and v of the first head, then of the next */
     bool interleaved; /* rotary embedding turns numbers 2i and 2i + 1 of a head together */
+    bool gated;       /* q has heads twice as large: the second half gates what attention gives */
     bool frozen_pad;  /* the row `pad` of the embedding gets no gradient from it */
     /* 0: none, or the usual one. */
     double embedding_scale, residual_scale, attention_scale, attention_cap, logit_scale, logit_cap;
@@ -120,6 +129,7 @@ typedef struct hil_config {
     hil_rope_config rope;
     hil_mixture_config mixture;
     hil_latent_config latent;
+    hil_delta_config delta;
     hil_varied_config varied;
     bool has_local; /* layers with sliding attention have a rotary embedding of their own */
     hil_rope_config local_rope;
@@ -148,6 +158,8 @@ int64_t hil_config_rope_dims(const hil_config *config, const hil_rope_config *ro
 int64_t hil_config_key_dim(const hil_config *config);
 /* Whether the layer has rotary embedding. */
 bool hil_config_turns(const hil_config *config, int64_t layer);
+/* Whether the layer has linear attention. */
+bool hil_config_linear(const hil_config *config, int64_t layer);
 /* How many positions, its own included, a position of this layer attends to; 0: all before it. */
 int64_t hil_config_window(const hil_config *config, int64_t layer);
 

@@ -196,29 +196,40 @@ void hil_config_slide_between(hil_config *c, int64_t period)
         if ((i + 1) % period) set_slides(c, i);
 }
 
+/* One entry of layer_types. */
+static hil_status set_type(const hil_config_reader *r, int64_t layer, const char *type)
+{
+    hil_config *c = r->config;
+    bool slides = !strcmp(type, "sliding_attention"), linear = !strcmp(type, "linear_attention");
+    bool full = !strcmp(type, "full_attention") || !strcmp(type, "attention");
+    if (!slides && !full && !(linear && c->delta.key_heads))
+        return hil_fail(HIL_ERR_INPUT,
+                        "%s: \"layer_types\" has \"%.40s\"; for %s only full_attention and %s are "
+                        "supported",
+                        r->what, type, c->arch->name,
+                        c->delta.key_heads ? "linear_attention" : "sliding_attention");
+    if (slides && c->window == 0)
+        return hil_config_refuse(r, "layer_types",
+                                 "has sliding_attention, but no window is switched on");
+    if (slides) set_slides(c, layer);
+    if (linear) c->delta.layers[layer / 64] |= (uint64_t)1 << (layer % 64);
+    return HIL_OK;
+}
+
 hil_status hil_config_layer_types(const hil_config_reader *r)
 {
     hil_config *c = r->config;
     const json_t *types = json_object_get(r->object, "layer_types");
     if (!types || json_is_null(types)) return HIL_OK;
     memset(c->slides, 0, sizeof c->slides);
+    memset(c->delta.layers, 0, sizeof c->delta.layers);
     if (!json_is_array(types)) return hil_config_refuse(r, "layer_types", "must be a list");
     if ((int64_t)json_array_size(types) != c->layers)
         return hil_fail(HIL_ERR_INPUT, "%s: \"layer_types\" has %zu entries for %lld layers",
                         r->what, json_array_size(types), (long long)c->layers);
     for (int64_t i = 0; i < c->layers; ++i) {
         const char *type = json_string_value(json_array_get(types, (size_t)i));
-        bool slides = type && strcmp(type, "sliding_attention") == 0;
-        bool full = type && (!strcmp(type, "full_attention") || !strcmp(type, "attention"));
-        if (!slides && !full)
-            return hil_fail(HIL_ERR_INPUT,
-                            "%s: \"layer_types\" has \"%.40s\"; supported are full_attention and "
-                            "sliding_attention",
-                            r->what, type ? type : "");
-        if (slides && c->window == 0)
-            return hil_config_refuse(r, "layer_types",
-                                     "has sliding_attention, but no window is switched on");
-        if (slides) set_slides(c, i);
+        HIL_TRY(set_type(r, i, type ? type : ""));
     }
     return HIL_OK;
 }

@@ -42,15 +42,18 @@ static const hil_arch *find_whole(const json_t *object)
     return NULL;
 }
 
-/* Rotary embedding in three directions turns text as the usual one does. */
+/* Rotary embedding in three directions turns text as the usual one does, with the same scaling. */
 static void straighten(json_t *text, const char *key)
 {
     json_t *rope = json_deep_copy(json_object_get(text, key));
     if (json_is_object(rope) && json_object_get(rope, "mrope_section")) {
+        const char *type = json_string_value(json_object_get(rope, "rope_type"));
+        if (!type) type = json_string_value(json_object_get(rope, "type"));
+        json_object_set_new(rope, "rope_type",
+                            json_string(type && strcmp(type, "mrope") != 0 ? type : "default"));
         json_object_del(rope, "mrope_section");
         json_object_del(rope, "mrope_interleaved");
         json_object_del(rope, "type");
-        json_object_set_new(rope, "rope_type", json_string("default"));
         json_object_set(text, key, rope);
     }
     json_decref(rope);

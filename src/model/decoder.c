@@ -1,5 +1,6 @@
 /* decoder.c - the block that most architectures have: norms, rotary grouped attention and an MLP,
    with the options of the config. */
+#include "model/delta_net.h"
 #include "model/latent.h"
 #include "model/mixture.h"
 
@@ -27,6 +28,7 @@ typedef struct layer {
     module q, k, v, qkv, o, gate, up, gate_up, down;
     hil_mixture mixture;
     hil_latent latent;
+    hil_delta_net delta;        /* in place of attention */
     const hil_rope_table *rope; /* NULL: none */
     hil_attention_options attention;
 } layer;
@@ -116,11 +118,23 @@ static hil_status project_fused(hil_tape *t, const layer *l, hil_value *x, hil_v
     return hil_split(t, x, 3, (int64_t[]){c->head_dim, c->head_dim, c->head_dim}, qkv);
 }
 
+/* Cuts each head of q into its query and the gate of its result. */
+static hil_status split_gate(hil_tape *t, const layer *l, hil_value **q, hil_value **gate)
+{
+    hil_value *part[2];
+    int64_t size = l->config->head_dim;
+    HIL_TRY(split_heads(t, *q, l->config->heads, q));
+    HIL_TRY(hil_split(t, *q, 2, (int64_t[]){size, size}, part));
+    *q = part[0], *gate = part[1];
+    return HIL_OK;
+}
+
 /* Attention over x, before the output projection. */
 static hil_status attend(hil_tape *t, const layer *l, hil_value *x, hil_value **y)
 {
     const hil_config *c = l->config;
-    hil_value *part[3];
+    hil_value *part[3], *gate = NULL;
+    if (l->delta.kernel) return hil_delta_net_run(t, &l->delta, x, y);
     if (l->latent.kv_down) {
         HIL_TRY(hil_latent_project(t, &l->latent, l->rope, x, part));
     } else if (l->qkv.weight) {
@@ -130,6 +144,7 @@ static hil_status attend(hil_tape *t, const layer *l, hil_value *x, hil_value **
     } else {
         HIL_TRY(hil_linear_share(t, x, 3, (hil_param *[]){l->q.weight, l->k.weight, l->v.weight}));
         HIL_TRY(project(t, &l->q, x, &part[0]));
+        if (c->gated) HIL_TRY(split_gate(t, l, &part[0], &gate));
         HIL_TRY(turn(t, l, true, &part[0]));
         HIL_TRY(project(t, &l->k, x, &part[1]));
         HIL_TRY(turn(t, l, false, &part[1]));
@@ -137,6 +152,7 @@ static hil_status attend(hil_tape *t, const layer *l, hil_value *x, hil_value **
     }
     if (hil_value_dims(part[2]) == 3) HIL_TRY(split_heads(t, part[2], c->kv_heads, &part[2]));
     HIL_TRY(hil_attention(t, part[0], part[1], part[2], &l->attention, y));
+    if (gate) HIL_TRY(hil_sigmoid_gate(t, *y, gate, y));
     int64_t shape[3] = {hil_value_dim(x, 0), hil_value_dim(x, 1), -1};
     return hil_reshape(t, *y, 3, shape, y);
 }
@@ -284,26 +300,31 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
     int64_t d = c->hidden, q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
     int64_t f = c->intermediate, q_norm = c->head_dim, k_norm = c->head_dim;
     int64_t o = c->latent.value ? c->heads * c->latent.value : q;
+    bool linear = hil_config_linear(c, n);
+    if (linear) o = c->delta.heads * c->delta.value_dim;
     if (c->qk_norm == HIL_QK_NORM_WHOLE) q_norm = q, k_norm = kv;
-    bool bias = c->attention_bias, plain = !c->norm_bias;
+    if (c->gated) q *= 2;
+    bool bias = c->attention_bias && !linear, plain = !c->norm_bias;
     double std = c->init_std;
     const hil_arch_names *m = c->arch->names;
     const hil_role one = norm_role(c);
     const char *own_norm = c->shared_norm ? NULL : m->mlp_norm;
-    bool no_qk = c->qk_norm == HIL_QK_NORM_NONE, own = c->qk_norm == HIL_QK_NORM_OWN;
+    const char *output = linear ? c->arch->delta->out : m->o;
+    bool no_qk = linear || c->qk_norm == HIL_QK_NORM_NONE, own = c->qk_norm == HIL_QK_NORM_OWN;
     int64_t q_norms = own ? c->heads : 1, k_norms = own ? c->kv_heads : 1;
     HIL_TRY(hil_mixture_build(model, c, n, &l->mixture));
     HIL_TRY(hil_latent_build(model, c, n, &l->latent));
+    HIL_TRY(hil_delta_net_build(model, c, n, &l->delta));
     if (m->sinks) HIL_TRY(add_sinks(model, c, n, &l->attention.sinks));
     bool mixed = l->mixture.router, no_bias = mixed || !c->mlp_bias;
     const hil_build_row rows[] = {
         {m->attention_norm, {one, 1, d, 0}, &l->attention_norm.weight, false},
         {m->attention_norm, {HIL_BIAS, 1, d, 0}, &l->attention_norm.bias, plain},
-        {m->q, {HIL_MATRIX, q, d, std}, &l->q.weight, false},
+        {m->q, {HIL_MATRIX, q, d, std}, &l->q.weight, linear},
         {m->q, {HIL_BIAS, 1, q, 0}, &l->q.bias, !bias},
-        {m->k, {HIL_MATRIX, kv, d, std}, &l->k.weight, false},
+        {m->k, {HIL_MATRIX, kv, d, std}, &l->k.weight, linear},
         {m->k, {HIL_BIAS, 1, kv, 0}, &l->k.bias, !bias},
-        {m->v, {HIL_MATRIX, kv, d, std}, &l->v.weight, false},
+        {m->v, {HIL_MATRIX, kv, d, std}, &l->v.weight, linear},
         {m->v, {HIL_BIAS, 1, kv, 0}, &l->v.bias, !bias},
         {m->qkv, {HIL_MATRIX, q + 2 * kv, d, std}, &l->qkv.weight, false},
         {m->qkv, {HIL_BIAS, 1, q + 2 * kv, 0}, &l->qkv.bias, !bias},
@@ -311,8 +332,8 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
         {m->q_norm, {HIL_BIAS, 1, q_norm, 0}, &l->q_norm.bias, no_qk || own || plain},
         {m->k_norm, {one, k_norms, k_norm, 0}, &l->k_norm.weight, no_qk},
         {m->k_norm, {HIL_BIAS, 1, k_norm, 0}, &l->k_norm.bias, no_qk || own || plain},
-        {m->o, {HIL_MATRIX, d, o, std}, &l->o.weight, false},
-        {m->o, {HIL_BIAS, 1, d, 0}, &l->o.bias, !c->output_bias},
+        {output, {HIL_MATRIX, d, o, std}, &l->o.weight, false},
+        {output, {HIL_BIAS, 1, d, 0}, &l->o.bias, linear || !c->output_bias},
         {m->attention_post_norm, {one, 1, d, 0}, &l->attention_post_norm.weight, false},
         {own_norm, {one, 1, d, 0}, &l->mlp_norm.weight, false},
         {own_norm, {HIL_BIAS, 1, d, 0}, &l->mlp_norm.bias, plain},

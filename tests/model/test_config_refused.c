@@ -86,6 +86,17 @@ static void check_refused(void)
         {"hunyuan_v1_moe", ",\"moe_topk\":[1,2]", "\"moe_topk\" must be the same number"},
         {"hunyuan_v1_moe", ",\"moe_intermediate_size\":32", "must be \"intermediate_size\""},
         {"hunyuan_v1_moe", ",\"num_shared_expert\":2", "\"num_shared_expert\" must be 1"},
+        {"qwen3_next", ",\"linear_num_key_heads\":5", "does not divide \"linear_num_value_heads\""},
+        {"qwen3_next", ",\"linear_conv_kernel_dim\":0", "\"linear_conv_kernel_dim\" is 0"},
+        {"qwen3_next", ",\"linear_key_head_dim\":65537", "\"linear_key_head_dim\" is 65537"},
+        {"qwen3_next", ",\"layer_types\":[\"full_attention\",\"conv\"]",
+         "for qwen3_next only full_attention and linear_attention"},
+        {"qwen3_next", ",\"layer_types\":[\"full_attention\",\"sliding_attention\"]",
+         "no window is switched on"},
+        {"qwen3_next", ",\"hidden_act\":\"gelu\"", "for qwen3_next only silu"},
+        {"qwen3_next", ",\"num_experts\":4", "is larger than the number of experts"},
+        {"qwen3_5_text", ",\"attn_output_gate\":false", "\"attn_output_gate\" is false"},
+        {"qwen3_5_moe_text", ",\"full_attention_interval\":0", "\"full_attention_interval\" is 0"},
     };
     char json[2048];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
@@ -146,6 +157,14 @@ static void check_defaults(void)
     CHECK_NEAR(parse("ministral3", ",\"rope_theta\":500").rope.theta, 1e6, 0);
     c = parse("ministral3", ",\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":4}");
     CHECK_NEAR(c.rope.theta, 10000, 0);
+    c = parse("qwen3_next", ",\"full_attention_interval\":2");
+    CHECK(hil_config_linear(&c, 0) && !hil_config_linear(&c, 1));
+    CHECK_INT(hil_config_rope_dims(&c, &c.rope), 64);
+    CHECK_INT(c.delta.heads, 32);
+    CHECK(c.mixture.normalized);
+    c = parse("qwen3_5_moe_text", ",\"norm_topk_prob\":false,\"mlp_only_layers\":[0]");
+    CHECK(hil_config_linear(&c, 0) && hil_config_linear(&c, 1));
+    CHECK(c.mixture.normalized && !c.mixture.dense[0]);
     c = parse("seed_oss", "");
     CHECK_NEAR(c.dropout_residual, 0.1, 0);
     CHECK(c.attention_bias && !c.output_bias);

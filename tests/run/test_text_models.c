@@ -70,6 +70,21 @@ static void check_model(job_place *place, const char *name, const char *type, co
     hil_free(folder);
 }
 
+/* The config of a text model beside tensors that have the names of the whole. */
+static void check_wrapped(job_place *place, const char *name)
+{
+    char out[JOB_PATH], folder[JOB_PATH], from[JOB_PATH], to[JOB_PATH];
+    char *weights = golden_path(name, "model.safetensors");
+    CHECK_OK(hil_dir_create(job_path(place, folder, "wrapped")));
+    CHECK_OK(hil_path_join(from, job_path(place, out, name), "config.json"));
+    CHECK_OK(hil_path_join(to, folder, "config.json"));
+    CHECK(symlink(from, to) == 0);
+    CHECK_OK(hil_path_join(to, folder, "model.safetensors"));
+    CHECK(symlink(weights, to) == 0);
+    CHECK(job_logits_error(folder, name, "logits") < 1e-5);
+    hil_free(weights);
+}
+
 /* Experts in MXFP4 are read and expanded; what is saved is a folder without them, with the tensors
    of one that never had them. */
 static void check_packed(job_place *place)
@@ -114,6 +129,9 @@ int main(void)
     check_model(&place, "mistral3_images", "\"model_type\": \"mistral\"", "(mistral)");
     check_model(&place, "qwen2_5_vl_images", "\"model_type\": \"qwen2\"", "(qwen2)");
     check_model(&place, "gemma4_images", "\"model_type\": \"gemma4_text\"", "(gemma4_text)");
+    check_model(&place, "qwen3_5_moe_images", "\"model_type\": \"qwen3_5_moe_text\"",
+                "(qwen3_5_moe_text)");
+    check_wrapped(&place, "qwen3_5_moe_images");
     check_packed(&place);
     job_end(&place);
     return 0;

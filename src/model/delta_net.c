@@ -1,0 +1,103 @@
+/* delta_net.c - linear attention by the gated delta rule: a convolution, the rule, a gated norm. */
+#include "model/delta_net.h"
+
+#include <stdio.h>
+
+/* A parameter whose name has neither ".weight" nor ".bias" after it. */
+static hil_status add_vector(hil_model *model, const hil_config *c, int64_t n, const char *name,
+                             hil_role role, hil_param **out)
+{
+    const hil_param_form form = {role, 1, c->delta.heads, 0};
+    char whole[256];
+    snprintf(whole, sizeof whole, "%s%lld.%s", c->arch->names->blocks, (long long)n, name);
+    return hil_model_param(model, whole, &form, out);
+}
+
+hil_status hil_delta_net_build(hil_model *model, const hil_config *c, int64_t n, hil_delta_net *out)
+{
+    const hil_delta_config *s = &c->delta;
+    const hil_delta_names *m = c->arch->delta;
+    *out = (hil_delta_net){.config = c};
+    if (!hil_config_linear(c, n)) return HIL_OK;
+    int64_t d = c->hidden, keys = s->key_heads * s->key_dim, values = s->heads * s->value_dim;
+    int64_t mixed = 2 * keys + values;
+    double std = c->init_std;
+    const hil_build_row rows[] = {
+        {m->qkvz, {HIL_MATRIX, mixed + values, d, std}, &out->qkvz, false},
+        {m->ba, {HIL_MATRIX, 2 * s->heads, d, std}, &out->ba, false},
+        {m->qkv, {HIL_MATRIX, mixed, d, std}, &out->qkv, false},
+        {m->z, {HIL_MATRIX, values, d, std}, &out->z, false},
+        {m->b, {HIL_MATRIX, s->heads, d, std}, &out->b, false},
+        {m->a, {HIL_MATRIX, s->heads, d, std}, &out->a, false},
+        {m->kernel, {HIL_KERNEL, mixed, s->kernel, std}, &out->kernel, false},
+        {m->norm, {HIL_SCALE, 1, s->value_dim, 0}, &out->norm, false},
+    };
+    hil_delta_defaults(&out->options);
+    out->options.key_heads = s->key_heads;
+    out->options.key_dim = s->key_dim;
+    HIL_TRY(add_vector(model, c, n, m->rate, HIL_RATE, &out->options.rate));
+    HIL_TRY(add_vector(model, c, n, m->bias, HIL_SCALE, &out->options.bias));
+    return hil_build_params(
+        model, &(hil_build_table){c->arch->names->blocks, n, rows, sizeof rows / sizeof *rows});
+}
+
+/* What the rule and the norm read. */
+typedef struct inputs {
+    hil_value *qkv, *z, *b, *a;
+} inputs;
+
+/* (B, T, K, n) to (B, T, K n). */
+static hil_status join_heads(hil_tape *t, hil_value **x)
+{
+    int64_t shape[3] = {hil_value_dim(*x, 0), hil_value_dim(*x, 1), -1};
+    return hil_reshape(t, *x, 3, shape, x);
+}
+
+/* Cuts x (B, T, K n) into parts of each of the K heads of keys; each part becomes (B, T, K size).
+ */
+static hil_status split_groups(hil_tape *t, const hil_delta_net *net, hil_value *x, int parts,
+                               const int64_t *sizes, hil_value **part)
+{
+    int64_t shape[4] = {hil_value_dim(x, 0), hil_value_dim(x, 1), net->config->delta.key_heads, -1};
+    HIL_TRY(hil_reshape(t, x, 4, shape, &x));
+    HIL_TRY(hil_split(t, x, parts, sizes, part));
+    for (int i = 0; i < parts; ++i) HIL_TRY(join_heads(t, &part[i]));
+    return HIL_OK;
+}
+
+static hil_status project_fused(hil_tape *t, const hil_delta_net *net, hil_value *x, inputs *out)
+{
+    const hil_delta_config *s = &net->config->delta;
+    int64_t group = s->heads / s->key_heads, values = group * s->value_dim;
+    hil_value *part[4], *gate[2], *y;
+    HIL_TRY(hil_linear_share(t, x, 2, (hil_param *[]){net->qkvz, net->ba}));
+    HIL_TRY(hil_linear(t, x, net->qkvz, NULL, &y));
+    HIL_TRY(split_groups(t, net, y, 4, (int64_t[]){s->key_dim, s->key_dim, values, values}, part));
+    HIL_TRY(hil_join(t, 3, part, &out->qkv));
+    out->z = part[3];
+    HIL_TRY(hil_linear(t, x, net->ba, NULL, &y));
+    HIL_TRY(split_groups(t, net, y, 2, (int64_t[]){group, group}, gate));
+    out->b = gate[0], out->a = gate[1];
+    return HIL_OK;
+}
+
+static hil_status project_apart(hil_tape *t, const hil_delta_net *net, hil_value *x, inputs *out)
+{
+    HIL_TRY(hil_linear_share(t, x, 4, (hil_param *[]){net->qkv, net->z, net->b, net->a}));
+    HIL_TRY(hil_linear(t, x, net->qkv, NULL, &out->qkv));
+    HIL_TRY(hil_linear(t, x, net->z, NULL, &out->z));
+    HIL_TRY(hil_linear(t, x, net->b, NULL, &out->b));
+    return hil_linear(t, x, net->a, NULL, &out->a);
+}
+
+hil_status hil_delta_net_run(hil_tape *t, const hil_delta_net *net, hil_value *x, hil_value **y)
+{
+    const hil_config *c = net->config;
+    inputs in;
+    HIL_TRY(net->qkvz ? project_fused(t, net, x, &in) : project_apart(t, net, x, &in));
+    HIL_TRY(hil_causal_conv(t, in.qkv, net->kernel, &in.qkv));
+    HIL_TRY(hil_delta_rule(t, in.qkv, in.b, in.a, &net->options, y));
+    HIL_TRY(hil_rmsnorm(t, *y, net->norm, c->norm_eps, y));
+    HIL_TRY(join_heads(t, y));
+    return hil_swiglu(t, in.z, *y, y);
+}

@@ -68,6 +68,12 @@ ADAPTERS |= {
     "experts_alternating": ("gpt_oss", dict(
         r=2, lora_alpha=3, target_modules=["q_proj"],
         target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
+    # Linear attention: its projections are linear layers, its convolution is none.
+    "linear_attention": ("qwen3_5", ALL),
+    # There they are fused, and interleaved by the heads of keys.
+    "linear_attention_fused": ("qwen3_next", dict(
+        r=2, lora_alpha=3, use_dora=True,
+        target_modules=["in_proj_qkvz", "in_proj_ba", "out_proj", "q_proj", "shared_expert_gate"])),
 }
 # Of experts: the name in files, that of the parameter, the expert, and its rows.
 EXPERTS = {"experts": ("model.layers.2.mlp.experts.5.up_proj.weight",
@@ -76,7 +82,9 @@ EXPERTS = {"experts": ("model.layers.2.mlp.experts.5.up_proj.weight",
                            "model.layers.0.mlp.experts.gate_up_proj", 1, slice(18)),
            "experts_only": ("model.layers.1.block_sparse_moe.experts.2.w2.weight",
                             "model.layers.1.mlp.experts.down_proj", 2, slice(None))}
-MERGED = {"gpt2": "transformer.h.1.mlp.c_proj.weight",
+MERGED = {"qwen3_next": "model.layers.0.linear_attn.in_proj_qkvz.weight",
+          "qwen3_5": "model.layers.0.linear_attn.in_proj_a.weight",
+          "gpt2": "transformer.h.1.mlp.c_proj.weight",
           "gpt_oss": "model.layers.1.mlp.experts.gate_up_proj",
           "layers": "model.layers.2.mlp.down_proj.weight", "expression": "model.layers.1.self_attn.o_proj.weight", "saved": "lm_head.weight"}
 

@@ -33,17 +33,30 @@ static double loss_error(adapter_run *r)
 
 int main(void)
 {
-    static const char *const adapters[] = {"gpt2_lora",    "gpt2_rslora",
-                                           "llama_lora",   "llama_rslora",
-                                           "qwen2_lora",   "qwen2_rslora",
-                                           "qwen3_lora",   "qwen3_rslora",
-                                           "gpt2_dora",    "llama_dora",
-                                           "qwen2_dora",   "qwen3_dora",
-                                           "expression",   "patterns",
-                                           "layers",       "saved",
-                                           "fused",        "gemma",
-                                           "experts",      "experts_all",
-                                           "experts_only", "experts_alternating"};
+    static const char *const adapters[] = {"gpt2_lora",
+                                           "gpt2_rslora",
+                                           "llama_lora",
+                                           "llama_rslora",
+                                           "qwen2_lora",
+                                           "qwen2_rslora",
+                                           "qwen3_lora",
+                                           "qwen3_rslora",
+                                           "gpt2_dora",
+                                           "llama_dora",
+                                           "qwen2_dora",
+                                           "qwen3_dora",
+                                           "expression",
+                                           "patterns",
+                                           "layers",
+                                           "saved",
+                                           "fused",
+                                           "gemma",
+                                           "experts",
+                                           "experts_all",
+                                           "experts_only",
+                                           "experts_alternating",
+                                           "linear_attention",
+                                           "linear_attention_fused"};
     hil_trainer_options options;
     hil_trainer_defaults(&options);
     options.dtype = "fp32";

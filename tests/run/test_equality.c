@@ -338,6 +338,17 @@ int main(int count, char **arguments)
         compare(&place, &a, &placements[i]);
         ++runs;
     }
+    /* Linear and gated attention, also with an adapter, and resumed. */
+    for (int i = 3; i < PLACEMENTS; i += full ? 1 : 7) {
+        arrangement a = {.model = i / 7 % 2 ? "qwen3_next" : "qwen3_5",
+                         .dtype = dtypes[i % 3],
+                         .tile_size = (uint64_t)i % 4 * 700,
+                         .base = i % 5 == 4 ? "nf4" : NULL,
+                         .resumed = i % 2};
+        if (placements[i].device) continue;
+        compare(&place, &a, &placements[i]);
+        ++runs;
+    }
     /* A rule whose scope is a matrix; its window holds one twice, besides the products. */
     for (int i = 0; i < PLACEMENTS; i += full ? 1 : 4) {
         arrangement a = {.model = models[i % 3],

@@ -57,7 +57,7 @@ from transformers import (ArceeConfig, AutoConfig, AutoModelForCausalLM, Cohere2
                           GemmaConfig, Glm4Config, Glm4MoeConfig, Glm4MoeLiteConfig, GlmConfig,
                           GPT2Config, GPTNeoXConfig, GptOssConfig, GraniteConfig, GraniteMoeConfig,
                           GraniteMoeSharedConfig, HeliumConfig, HunYuanDenseV1Config,
-                          HunYuanMoEV1Config, InternLM3Config, LlamaConfig, MiniMaxM2Config,
+                          HunYuanMoEV1Config, InternLM3Config, Lfm2Config, LlamaConfig, MiniMaxM2Config,
                           Ministral3Config, MinistralConfig, Mistral3Config,
                           Mistral3ForConditionalGeneration, MistralConfig, MixtralConfig,
                           NemotronConfig, Olmo2Config, Olmo3Config, OlmoConfig, OlmoeConfig,
@@ -322,6 +322,9 @@ FAMILIES = {
         **{**{k: v for k, v in SMALL.items() if k != "intermediate_size"}, "num_hidden_layers": 3},
         **DELTA, **MIXED, head_dim=16, num_experts=6, num_experts_per_tok=2,
         moe_intermediate_size=14, shared_expert_intermediate_size=18),
+    "lfm2": lambda: Lfm2Config(
+        **{**SMALL, "num_hidden_layers": 3}, block_multiple_of=10, block_ffn_dim_multiplier=1.3,
+        layer_types=["conv", "full_attention", "conv"]),
 }
 
 

@@ -167,6 +167,9 @@ HIL_API hil_status hil_attention_packed(hil_tape *t, hil_value *qkv,
 /* A convolution of each channel of x (B, T, C) with the positions before, inside each document,
    then SiLU. `kernel` is a HIL_KERNEL of C channels. */
 HIL_API hil_status hil_causal_conv(hil_tape *t, hil_value *x, hil_param *kernel, hil_value **y);
+/* The same without SiLU. */
+HIL_API hil_status hil_causal_conv_plain(hil_tape *t, hil_value *x, hil_param *kernel,
+                                         hil_value **y);
 typedef struct hil_delta_options {
     size_t size;                /* set by hil_delta_defaults */
     int64_t key_heads, key_dim; /* of q and k */

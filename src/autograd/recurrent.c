@@ -23,21 +23,33 @@ static hil_status state_slot(hil_tape *t, size_t bytes, const void **state, void
     return HIL_OK;
 }
 
-hil_status hil_causal_conv(hil_tape *t, hil_value *x, hil_param *kernel, hil_value **y)
+/* `op`, or in generation `cached`. */
+static hil_status convolve(hil_tape *t, const hil_op *op, const hil_op *cached, hil_value *x,
+                           hil_param *kernel, hil_value **y)
 {
     const hil_shape *shape = &x->tensor.shape;
     int64_t channels = hil_shape_cols(shape);
     hil_conv_attr attr = {.size = channels ? hil_param_elements(kernel) / channels : 0};
-    hil_apply apply = {&hil_op_causal_conv, &attr, 2, 1, 1, {x, t->batch[3]}, {kernel}};
+    hil_apply apply = {op, &attr, 2, 1, 1, {x, t->batch[3]}, {kernel}};
     if (t->context->mode == HIL_MODE_GENERATE) {
         size_t row = (size_t)channels * hil_dtype_size(t->context->compute);
-        apply.op = &hil_op_causal_conv_cached;
+        apply.op = cached;
         apply.ins = 1;
         attr.length = t->context->cache->length;
         HIL_TRY(
             state_slot(t, (size_t)(shape->dim[0] * (attr.size - 1)) * row, &attr.past, &attr.next));
     }
     return hil_tape_apply(t, &apply, y);
+}
+
+hil_status hil_causal_conv(hil_tape *t, hil_value *x, hil_param *kernel, hil_value **y)
+{
+    return convolve(t, &hil_op_causal_conv, &hil_op_causal_conv_cached, x, kernel, y);
+}
+
+hil_status hil_causal_conv_plain(hil_tape *t, hil_value *x, hil_param *kernel, hil_value **y)
+{
+    return convolve(t, &hil_op_causal_conv_plain, &hil_op_causal_conv_plain_cached, x, kernel, y);
 }
 
 void hil_delta_defaults_sized(hil_delta_options *options, size_t size)

@@ -31,6 +31,12 @@ bool hil_config_linear(const hil_config *config, int64_t layer)
     return bit(config->delta.layers, layer);
 }
 
+bool hil_config_convolves(const hil_config *config, int64_t layer)
+{
+    assert(layer >= 0 && layer < config->layers);
+    return bit(config->conv.layers, layer);
+}
+
 int64_t hil_config_window(const hil_config *config, int64_t layer)
 {
     assert(layer >= 0 && layer < config->layers);

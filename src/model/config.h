@@ -72,6 +72,12 @@ typedef struct hil_delta_config {
     uint64_t layers[HIL_LAYER_WORDS]; /* bit set: the layer has it */
 } hil_delta_config;
 
+/* Layers with a gated convolution in place of attention: short_conv.h. */
+typedef struct hil_short_conv_config {
+    int64_t kernel;                   /* its positions; 0: there are no such layers */
+    uint64_t layers[HIL_LAYER_WORDS]; /* bit set: the layer has it */
+} hil_short_conv_config;
+
 /* What differs between the layers of Gemma 4, and what they get beside x: gemma4.c. */
 typedef struct hil_varied_config {
     int64_t head_dim, kv_heads; /* of layers with full attention */
@@ -130,6 +136,7 @@ typedef struct hil_config {
     hil_mixture_config mixture;
     hil_latent_config latent;
     hil_delta_config delta;
+    hil_short_conv_config conv;
     hil_varied_config varied;
     bool has_local; /* layers with sliding attention have a rotary embedding of their own */
     hil_rope_config local_rope;
@@ -160,6 +167,8 @@ int64_t hil_config_key_dim(const hil_config *config);
 bool hil_config_turns(const hil_config *config, int64_t layer);
 /* Whether the layer has linear attention. */
 bool hil_config_linear(const hil_config *config, int64_t layer);
+/* Whether the layer has a gated convolution in place of attention. */
+bool hil_config_convolves(const hil_config *config, int64_t layer);
 /* How many positions, its own included, a position of this layer attends to; 0: all before it. */
 int64_t hil_config_window(const hil_config *config, int64_t layer);
 

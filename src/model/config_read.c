@@ -200,19 +200,22 @@ void hil_config_slide_between(hil_config *c, int64_t period)
 static hil_status set_type(const hil_config_reader *r, int64_t layer, const char *type)
 {
     hil_config *c = r->config;
-    bool slides = !strcmp(type, "sliding_attention"), linear = !strcmp(type, "linear_attention");
+    const char *other = c->delta.key_heads ? "linear_attention"
+                        : c->conv.kernel   ? "conv"
+                                           : "sliding_attention";
+    bool slides = !strcmp(type, "sliding_attention"), special = !slides && !strcmp(type, other);
     bool full = !strcmp(type, "full_attention") || !strcmp(type, "attention");
-    if (!slides && !full && !(linear && c->delta.key_heads))
+    uint64_t *layers = c->delta.key_heads ? c->delta.layers : c->conv.layers;
+    if (!slides && !full && !special)
         return hil_fail(HIL_ERR_INPUT,
                         "%s: \"layer_types\" has \"%.40s\"; for %s only full_attention and %s are "
                         "supported",
-                        r->what, type, c->arch->name,
-                        c->delta.key_heads ? "linear_attention" : "sliding_attention");
+                        r->what, type, c->arch->name, other);
     if (slides && c->window == 0)
         return hil_config_refuse(r, "layer_types",
                                  "has sliding_attention, but no window is switched on");
     if (slides) set_slides(c, layer);
-    if (linear) c->delta.layers[layer / 64] |= (uint64_t)1 << (layer % 64);
+    if (special) layers[layer / 64] |= (uint64_t)1 << (layer % 64);
     return HIL_OK;
 }
 
@@ -223,6 +226,7 @@ hil_status hil_config_layer_types(const hil_config_reader *r)
     if (!types || json_is_null(types)) return HIL_OK;
     memset(c->slides, 0, sizeof c->slides);
     memset(c->delta.layers, 0, sizeof c->delta.layers);
+    memset(c->conv.layers, 0, sizeof c->conv.layers);
     if (!json_is_array(types)) return hil_config_refuse(r, "layer_types", "must be a list");
     if ((int64_t)json_array_size(types) != c->layers)
         return hil_fail(HIL_ERR_INPUT, "%s: \"layer_types\" has %zu entries for %lld layers",

@@ -3,6 +3,7 @@
 #include "model/delta_net.h"
 #include "model/latent.h"
 #include "model/mixture.h"
+#include "model/short_conv.h"
 
 #include "autograd/adapter.h"
 
@@ -29,6 +30,7 @@ typedef struct layer {
     hil_mixture mixture;
     hil_latent latent;
     hil_delta_net delta;        /* in place of attention */
+    hil_short_conv conv;        /* likewise */
     const hil_rope_table *rope; /* NULL: none */
     hil_attention_options attention;
 } layer;
@@ -135,6 +137,7 @@ static hil_status attend(hil_tape *t, const layer *l, hil_value *x, hil_value **
     const hil_config *c = l->config;
     hil_value *part[3], *gate = NULL;
     if (l->delta.kernel) return hil_delta_net_run(t, &l->delta, x, y);
+    if (l->conv.kernel) return hil_short_conv_run(t, &l->conv, x, y);
     if (l->latent.kv_down) {
         HIL_TRY(hil_latent_project(t, &l->latent, l->rope, x, part));
     } else if (l->qkv.weight) {
@@ -300,31 +303,34 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
     int64_t d = c->hidden, q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
     int64_t f = c->intermediate, q_norm = c->head_dim, k_norm = c->head_dim;
     int64_t o = c->latent.value ? c->heads * c->latent.value : q;
-    bool linear = hil_config_linear(c, n);
+    bool linear = hil_config_linear(c, n), convolves = hil_config_convolves(c, n);
+    bool other = linear || convolves; /* than attention */
     if (linear) o = c->delta.heads * c->delta.value_dim;
+    if (convolves) o = d;
     if (c->qk_norm == HIL_QK_NORM_WHOLE) q_norm = q, k_norm = kv;
     if (c->gated) q *= 2;
-    bool bias = c->attention_bias && !linear, plain = !c->norm_bias;
+    bool bias = c->attention_bias && !other, plain = !c->norm_bias;
     double std = c->init_std;
     const hil_arch_names *m = c->arch->names;
     const hil_role one = norm_role(c);
     const char *own_norm = c->shared_norm ? NULL : m->mlp_norm;
-    const char *output = linear ? c->arch->delta->out : m->o;
-    bool no_qk = linear || c->qk_norm == HIL_QK_NORM_NONE, own = c->qk_norm == HIL_QK_NORM_OWN;
+    const char *output = linear ? c->arch->delta->out : convolves ? HIL_SHORT_CONV_OUT : m->o;
+    bool no_qk = other || c->qk_norm == HIL_QK_NORM_NONE, own = c->qk_norm == HIL_QK_NORM_OWN;
     int64_t q_norms = own ? c->heads : 1, k_norms = own ? c->kv_heads : 1;
     HIL_TRY(hil_mixture_build(model, c, n, &l->mixture));
     HIL_TRY(hil_latent_build(model, c, n, &l->latent));
     HIL_TRY(hil_delta_net_build(model, c, n, &l->delta));
+    HIL_TRY(hil_short_conv_build(model, c, n, &l->conv));
     if (m->sinks) HIL_TRY(add_sinks(model, c, n, &l->attention.sinks));
     bool mixed = l->mixture.router, no_bias = mixed || !c->mlp_bias;
     const hil_build_row rows[] = {
         {m->attention_norm, {one, 1, d, 0}, &l->attention_norm.weight, false},
         {m->attention_norm, {HIL_BIAS, 1, d, 0}, &l->attention_norm.bias, plain},
-        {m->q, {HIL_MATRIX, q, d, std}, &l->q.weight, linear},
+        {m->q, {HIL_MATRIX, q, d, std}, &l->q.weight, other},
         {m->q, {HIL_BIAS, 1, q, 0}, &l->q.bias, !bias},
-        {m->k, {HIL_MATRIX, kv, d, std}, &l->k.weight, linear},
+        {m->k, {HIL_MATRIX, kv, d, std}, &l->k.weight, other},
         {m->k, {HIL_BIAS, 1, kv, 0}, &l->k.bias, !bias},
-        {m->v, {HIL_MATRIX, kv, d, std}, &l->v.weight, linear},
+        {m->v, {HIL_MATRIX, kv, d, std}, &l->v.weight, other},
         {m->v, {HIL_BIAS, 1, kv, 0}, &l->v.bias, !bias},
         {m->qkv, {HIL_MATRIX, q + 2 * kv, d, std}, &l->qkv.weight, false},
         {m->qkv, {HIL_BIAS, 1, q + 2 * kv, 0}, &l->qkv.bias, !bias},
@@ -333,7 +339,7 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
         {m->k_norm, {one, k_norms, k_norm, 0}, &l->k_norm.weight, no_qk},
         {m->k_norm, {HIL_BIAS, 1, k_norm, 0}, &l->k_norm.bias, no_qk || own || plain},
         {output, {HIL_MATRIX, d, o, std}, &l->o.weight, false},
-        {output, {HIL_BIAS, 1, d, 0}, &l->o.bias, linear || !c->output_bias},
+        {output, {HIL_BIAS, 1, d, 0}, &l->o.bias, other || !c->output_bias},
         {m->attention_post_norm, {one, 1, d, 0}, &l->attention_post_norm.weight, false},
         {own_norm, {one, 1, d, 0}, &l->mlp_norm.weight, false},
         {own_norm, {HIL_BIAS, 1, d, 0}, &l->mlp_norm.bias, plain},

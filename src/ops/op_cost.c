@@ -315,6 +315,8 @@ static double element_operations(const hil_op_call *call, bool backward)
                                          {&hil_op_rope, 40, 40},
                                          {&hil_op_causal_conv, 60, 300},
                                          {&hil_op_causal_conv_cached, 60, 0},
+                                         {&hil_op_causal_conv_plain, 20, 100},
+                                         {&hil_op_causal_conv_plain_cached, 20, 0},
                                          {&hil_op_sigmoid_gate, 80, 140},
                                          {&hil_op_dropout, 110, 110},
                                          {&hil_op_embedding, 20, 400},
@@ -337,6 +339,12 @@ static bool is_delta(const hil_op *op)
     return op == &hil_op_delta_rule || op == &hil_op_delta_rule_cached;
 }
 
+static bool is_conv(const hil_op *op)
+{
+    return op == &hil_op_causal_conv || op == &hil_op_causal_conv_cached ||
+           op == &hil_op_causal_conv_plain || op == &hil_op_causal_conv_plain_cached;
+}
+
 static bool is_norm(const hil_op *op)
 {
     return op == &hil_op_layernorm || op == &hil_op_rmsnorm || op == &hil_op_head_norm;
@@ -346,8 +354,8 @@ static bool is_norm(const hil_op *op)
 static int64_t row_tasks(const hil_op_call *call)
 {
     const hil_tensor *x = &call->out[0];
-    bool conv = call->op == &hil_op_causal_conv || call->op == &hil_op_causal_conv_cached;
-    if (conv || is_norm(call->op)) return hil_row_grid(hil_shape_rows(&x->shape)).blocks;
+    if (is_conv(call->op) || is_norm(call->op))
+        return hil_row_grid(hil_shape_rows(&x->shape)).blocks;
     return (hil_shape_count(&x->shape) + HIL_ELEMENTS_TASK - 1) / HIL_ELEMENTS_TASK;
 }
 

@@ -103,6 +103,8 @@ typedef struct hil_conv_attr {
 extern const hil_op hil_op_causal_conv;
 /* The same after positions of an earlier call, without `first`; no backward. */
 extern const hil_op hil_op_causal_conv_cached;
+/* Both without SiLU: out is y. */
+extern const hil_op hil_op_causal_conv_plain, hil_op_causal_conv_plain_cached;
 
 /* [Note: gated delta rule] Linear attention: each of the H heads of values has a state S (D, V) in
    fp32 instead of a cache. At every position

@@ -97,6 +97,11 @@ static void check_refused(void)
         {"qwen3_next", ",\"num_experts\":4", "is larger than the number of experts"},
         {"qwen3_5_text", ",\"attn_output_gate\":false", "\"attn_output_gate\" is false"},
         {"qwen3_5_moe_text", ",\"full_attention_interval\":0", "\"full_attention_interval\" is 0"},
+        {"lfm2", ",\"conv_bias\":true", "\"conv_bias\" is true"},
+        {"lfm2", ",\"conv_L_cache\":0", "\"conv_L_cache\" is 0"},
+        {"lfm2", ",\"full_attn_idxs\":[2]", "names a layer that does not exist"},
+        {"lfm2", ",\"layer_types\":[\"conv\",\"linear_attention\"]",
+         "for lfm2 only full_attention and conv"},
     };
     char json[2048];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
@@ -165,6 +170,12 @@ static void check_defaults(void)
     c = parse("qwen3_5_moe_text", ",\"norm_topk_prob\":false,\"mlp_only_layers\":[0]");
     CHECK(hil_config_linear(&c, 0) && hil_config_linear(&c, 1));
     CHECK(c.mixture.normalized && !c.mixture.dense[0]);
+    c = parse("lfm2", ",\"full_attn_idxs\":[1],\"tie_embedding\":false");
+    CHECK(hil_config_convolves(&c, 0) && !hil_config_convolves(&c, 1));
+    CHECK_INT(c.intermediate, 256);
+    CHECK(!c.tied);
+    c = parse("lfm2", ",\"block_ff_dim\":300,\"block_ffn_dim_multiplier\":null");
+    CHECK_INT(c.intermediate, 200);
     c = parse("seed_oss", "");
     CHECK_NEAR(c.dropout_residual, 0.1, 0);
     CHECK(c.attention_bias && !c.output_bias);

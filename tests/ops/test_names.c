@@ -43,6 +43,8 @@ int main(void)
                                  &hil_op_orthogonal,
                                  &hil_op_causal_conv,
                                  &hil_op_causal_conv_cached,
+                                 &hil_op_causal_conv_plain,
+                                 &hil_op_causal_conv_plain_cached,
                                  &hil_op_delta_rule,
                                  &hil_op_delta_rule_cached};
     size_t count = sizeof all / sizeof *all;

@@ -14,7 +14,9 @@ static void conv(const op_case *c, double *const *in, double *const *param, doub
                     if (s < 0 || (double)s < in[1][b * x[1] + t]) continue;
                     sum += param[0][n * size + i] * in[0][(b * x[1] + s) * x[2] + n];
                 }
-                out[0][(b * x[1] + t) * x[2] + n] = sum / (1 + exp(-sum));
+                bool plain =
+                    c->op == &hil_op_causal_conv_plain || c->op == &hil_op_causal_conv_plain_cached;
+                out[0][(b * x[1] + t) * x[2] + n] = plain ? sum : sum / (1 + exp(-sum));
             }
 }
 
@@ -73,10 +75,10 @@ static const int32_t *documents(int64_t length)
     return first;
 }
 
-static void check_conv(int64_t size, int64_t length, int64_t channels)
+static void check_conv(const hil_op *op, int64_t size, int64_t length, int64_t channels)
 {
     hil_conv_attr attr = {.size = size};
-    op_case c = {.op = &hil_op_causal_conv,
+    op_case c = {.op = op,
                  .attr = &attr,
                  .reference = conv,
                  .ins = 2,
@@ -222,10 +224,11 @@ static void check_generation(void)
 
 int main(void)
 {
-    check_conv(4, 45, 7);
-    check_conv(4, 2, 1);
-    check_conv(1, 5, 3);
-    check_conv(3, 41, 130);
+    check_conv(&hil_op_causal_conv, 4, 45, 7);
+    check_conv(&hil_op_causal_conv, 4, 2, 1);
+    check_conv(&hil_op_causal_conv, 1, 5, 3);
+    check_conv(&hil_op_causal_conv, 3, 41, 130);
+    check_conv(&hil_op_causal_conv_plain, 3, 45, 7);
     check_delta(40, 2, 3, 4, 5);
     check_delta(150, 1, 4, 3, 2);
     check_delta(1, 1, 2, 1, 1);

@@ -1,5 +1,5 @@
-/* causal_conv.c - a convolution over the positions of each channel, with SiLU: position t reads
-   itself and the few before it. */
+/* causal_conv.c - a convolution over the positions of each channel, with SiLU or plain: position t
+   reads itself and the few before it. */
 #include "ops/infer.h"
 #include "ops/ops.h"
 #include "ops/rows/rows.h"
@@ -27,7 +27,12 @@ typedef struct window {
 
 static bool is_cached(const hil_op_call *call)
 {
-    return call->op == &hil_op_causal_conv_cached;
+    return call->op == &hil_op_causal_conv_cached || call->op == &hil_op_causal_conv_plain_cached;
+}
+
+static bool is_plain(const hil_op_call *call)
+{
+    return call->op == &hil_op_causal_conv_plain || call->op == &hil_op_causal_conv_plain_cached;
 }
 
 static hil_status infer(hil_op_call *call)
@@ -145,8 +150,11 @@ static void forward_rows(void *context, int64_t block, int thread)
         int64_t b = r / j->length, t = r % j->length;
         if (t == 0 || r == block * j->grid.block) w.next = -j->size;
         convolve(j, &w, b, t);
-        float *y = hil_row_place(&j->call->out[0], r * n, false, w.other);
-        hil_rows()->conv.silu(y, w.y, n);
+        float *y = w.y;
+        if (!is_plain(j->call)) {
+            y = hil_row_place(&j->call->out[0], r * n, false, w.other);
+            hil_rows()->conv.silu(y, w.y, n);
+        }
         hil_row_write(&j->call->out[0], r * n, n, y, false);
     }
 }
@@ -168,7 +176,10 @@ static void find_gradient(const job *j, window *w, int64_t b, int64_t t, float *
     float *dy = row_of(j, w->dy, t);
     convolve(j, w, b, t);
     const float *dout = hil_row_read(&j->call->dout[0], (b * j->length + t) * n, n, w->other);
-    hil_rows()->conv.silu_back(dy, w->y, dout, n);
+    if (is_plain(j->call))
+        memcpy(dy, dout, (size_t)n * sizeof(float));
+    else
+        hil_rows()->conv.silu_back(dy, w->y, dout, n);
     w->next_dy = t + 1;
     for (int64_t s = start; s <= t && sum; ++s)
         hil_rows()->conv.multiply_add(sum + (t - s) * n, row_of(j, w->x, s), dy, n);
@@ -221,15 +232,12 @@ static hil_status backward(hil_op_call *call)
     return hil_op_give_matrix(call, 0, j.vector);
 }
 
-const hil_op hil_op_causal_conv = {
-    .name = "causal_conv",
-    .attr_size = sizeof(hil_conv_attr),
-    .keep_in = 3,
-    .cheap = true,
-    .infer = infer,
-    .forward = forward,
-    .backward = backward,
-};
+#define CONV                                                                                       \
+    .attr_size = sizeof(hil_conv_attr), .keep_in = 3, .cheap = true, .infer = infer,               \
+    .forward = forward, .backward = backward
+
+const hil_op hil_op_causal_conv = {.name = "causal_conv", CONV};
+const hil_op hil_op_causal_conv_plain = {.name = "plain causal_conv", CONV};
 
 /* The last rows of `past` and x; those before the first position are never read. */
 static void keep_rows(const hil_op_call *call)
@@ -255,9 +263,7 @@ static hil_status forward_cached(hil_op_call *call)
     return HIL_OK;
 }
 
-const hil_op hil_op_causal_conv_cached = {
-    .name = "cached causal_conv",
-    .attr_size = sizeof(hil_conv_attr),
-    .infer = infer,
-    .forward = forward_cached,
-};
+#define CACHED .attr_size = sizeof(hil_conv_attr), .infer = infer, .forward = forward_cached
+
+const hil_op hil_op_causal_conv_cached = {.name = "cached causal_conv", CACHED};
+const hil_op hil_op_causal_conv_plain_cached = {.name = "cached plain causal_conv", CACHED};

@@ -57,7 +57,7 @@ from transformers import (ArceeConfig, AutoConfig, AutoModelForCausalLM, Cohere2
                           GemmaConfig, Glm4Config, Glm4MoeConfig, Glm4MoeLiteConfig, GlmConfig,
                           GPT2Config, GPTNeoXConfig, GptOssConfig, GraniteConfig, GraniteMoeConfig,
                           GraniteMoeSharedConfig, HeliumConfig, HunYuanDenseV1Config,
-                          HunYuanMoEV1Config, InternLM3Config, Lfm2Config, LlamaConfig, MiniMaxM2Config,
+                          HunYuanMoEV1Config, InternLM3Config, Lfm2Config, Lfm2MoeConfig, LlamaConfig, MiniMaxM2Config,
                           Ministral3Config, MinistralConfig, Mistral3Config,
                           Mistral3ForConditionalGeneration, MistralConfig, MixtralConfig,
                           NemotronConfig, Olmo2Config, Olmo3Config, OlmoConfig, OlmoeConfig,
@@ -325,6 +325,10 @@ FAMILIES = {
     "lfm2": lambda: Lfm2Config(
         **{**SMALL, "num_hidden_layers": 3}, block_multiple_of=10, block_ffn_dim_multiplier=1.3,
         layer_types=["conv", "full_attention", "conv"]),
+    "lfm2_moe": lambda: Lfm2MoeConfig(
+        **{**SMALL, "num_hidden_layers": 3}, num_dense_layers=1, moe_intermediate_size=14,
+        num_experts=6, num_experts_per_tok=2, routed_scaling_factor=1.5,
+        layer_types=["conv", "full_attention", "conv"]),
 }
 
 
@@ -352,7 +356,7 @@ def create(config, seed, pad=None):
             if name.endswith("conv1d.weight"):
                 p.mul_(4.0)  # else q and k, which are divided by their lengths, would be tiny
         for name, p in model.named_buffers():
-            if name.endswith("e_score_correction_bias"):
+            if name.endswith(("e_score_correction_bias", "expert_bias")):
                 p.normal_(0.0, STD, generator=random)
             if name.endswith("layer_scalar"):
                 p.uniform_(0.5, 1.5, generator=random)

@@ -344,6 +344,7 @@ hil_status hil_route(hil_tape *t, hil_value *logits, hil_value *used,
                            .sigmoid = own.sigmoid,
                            .groups = own.groups,
                            .groups_chosen = own.groups_chosen,
+                           .eps = own.eps,
                            .pairs = own.pairs,
                            .scale = own.scale};
     hil_apply apply = {.op = &hil_op_route,

@@ -101,6 +101,7 @@ typedef struct hil_mixture_config {
     bool sigmoid, pairs, corrected;  /* of hil_route_options; corrected: by a bias */
     int64_t groups, groups_chosen;   /* likewise */
     double scale;                    /* of the weights of the chosen experts; 0: 1 */
+    double eps;                      /* of hil_route_options */
     double balance;                  /* coefficient of the auxiliary loss; 0: none */
     uint64_t dense[HIL_LAYER_WORDS]; /* bit set: the layer has an MLP instead */
 } hil_mixture_config;

@@ -1,6 +1,9 @@
 /* lfm2.c - LFM2: layers with a gated convolution over a few positions, and some with grouped
-   attention, whose queries and keys are normalised. */
+   attention, whose queries and keys are normalised; with an MLP, or but for the first layers a
+   mixture of experts. */
 #include "model/build.h"
+
+#include <string.h>
 
 #define KERNEL_MAX 64
 
@@ -42,7 +45,8 @@ static hil_status read_layers(const hil_config_reader *r)
     return hil_config_layer_types(r);
 }
 
-static hil_status read(const hil_config_reader *r)
+/* What both have. */
+static hil_status read_usual(const hil_config_reader *r)
 {
     hil_config *c = r->config;
     HIL_TRY(hil_config_sizes(r, false));
@@ -52,45 +56,89 @@ static hil_status read(const hil_config_reader *r)
     HIL_TRY(hil_config_rope(r));
     HIL_TRY(hil_config_refuse_flag(r, "conv_bias"));
     HIL_TRY(hil_config_size(r, "conv_L_cache", NULL, KERNEL_MAX, &c->conv.kernel));
-    HIL_TRY(read_width(r));
     return read_layers(r);
 }
+
+static hil_status read_dense(const hil_config_reader *r)
+{
+    HIL_TRY(read_usual(r));
+    return read_width(r);
+}
+
+/* transformers has no auxiliary loss here. */
+static hil_status read_moe(const hil_config_reader *r)
+{
+    hil_config *c = r->config;
+    int64_t dense = 2;
+    HIL_TRY(read_usual(r));
+    HIL_TRY(hil_config_refuse_flag(r, "output_router_logits"));
+    HIL_TRY(hil_config_mixture(r, "num_experts"));
+    HIL_TRY(hil_config_bool(r, "use_expert_bias", &c->mixture.corrected));
+    HIL_TRY(hil_config_real(r, "routed_scaling_factor", 1e-9, 1e9, &c->mixture.scale));
+    HIL_TRY(hil_json_int(r->object, "num_dense_layers", r->what, &dense));
+    memset(c->mixture.dense, 0, sizeof c->mixture.dense);
+    for (int64_t n = 0; n < dense && n < c->layers; ++n)
+        c->mixture.dense[n / 64] |= (uint64_t)1 << (n % 64);
+    return HIL_OK;
+}
+
+#define USUAL                                                                                      \
+    .activation = HIL_SILU, .norm_eps = 1e-5, .qk_norm = HIL_QK_NORM_HEAD, .frozen_pad = true,     \
+    .tied = true, .max_positions = 128000, .heads = 32, .kv_heads = 8, .rope = {.theta = 1000000}, \
+    .conv = {.kernel = 3}, .bos = 1, .eos = 2, .pad = 0
+
+static const hil_arch_names names = {
+    .embedding = "model.embed_tokens",
+    .blocks = "model.layers.",
+    .norm = "model.embedding_norm",
+    .head = "lm_head",
+    .attention_norm = "operator_norm",
+    .q = "self_attn.q_proj",
+    .k = "self_attn.k_proj",
+    .v = "self_attn.v_proj",
+    .o = "self_attn.out_proj",
+    .q_norm = "self_attn.q_layernorm",
+    .k_norm = "self_attn.k_layernorm",
+    .mlp_norm = "ffn_norm",
+    .gate = "feed_forward.w1",
+    .up = "feed_forward.w3",
+    .down = "feed_forward.w2",
+};
+
+static const hil_arch_stack stacks[] = {
+    HIL_ARCH_STACKED("feed_forward.experts", "feed_forward.experts.*.w1.weight",
+                     "feed_forward.experts.*.w3.weight", "feed_forward.experts.*.w2.weight"),
+    {.tensor = NULL},
+};
 
 const hil_arch hil_arch_lfm2 = {
     .name = "lfm2",
     .class_name = "Lfm2ForCausalLM",
-    .defaults = &(const hil_config){.activation = HIL_SILU,
-                                    .norm_eps = 1e-5,
-                                    .qk_norm = HIL_QK_NORM_HEAD,
-                                    .frozen_pad = true,
-                                    .tied = true,
-                                    .max_positions = 128000,
-                                    .heads = 32,
-                                    .kv_heads = 8,
-                                    .intermediate = 12288,
-                                    .rope = {.theta = 1000000},
-                                    .conv = {.kernel = 3},
-                                    .bos = 1,
-                                    .eos = 2,
-                                    .pad = 0},
-    .names =
-        &(const hil_arch_names){
-            .embedding = "model.embed_tokens",
-            .blocks = "model.layers.",
-            .norm = "model.embedding_norm",
-            .head = "lm_head",
-            .attention_norm = "operator_norm",
-            .q = "self_attn.q_proj",
-            .k = "self_attn.k_proj",
-            .v = "self_attn.v_proj",
-            .o = "self_attn.out_proj",
-            .q_norm = "self_attn.q_layernorm",
-            .k_norm = "self_attn.k_layernorm",
-            .mlp_norm = "ffn_norm",
-            .gate = "feed_forward.w1",
-            .up = "feed_forward.w3",
-            .down = "feed_forward.w2",
-        },
-    .read = read,
+    .defaults = &(const hil_config){USUAL, .intermediate = 12288},
+    .names = &names,
+    .read = read_dense,
+    .build = hil_build_decoder,
+};
+
+const hil_arch hil_arch_lfm2_moe = {
+    .name = "lfm2_moe",
+    .class_name = "Lfm2MoeForCausalLM",
+    .defaults = &(const hil_config){USUAL, .intermediate = 7168,
+                                    .mixture = {.experts = 32,
+                                                .chosen = 4,
+                                                .width = 1792,
+                                                .sigmoid = true,
+                                                .corrected = true,
+                                                .normalized = true,
+                                                .scale = 1,
+                                                .eps = 1e-6}},
+    .names = &names,
+    .mixture = &(const hil_mixture_names){.router = "feed_forward.gate",
+                                          .gate = "feed_forward.experts.*.w1",
+                                          .up = "feed_forward.experts.*.w3",
+                                          .down = "feed_forward.experts.*.w2",
+                                          .correction = "feed_forward.expert_bias"},
+    .stacks = stacks,
+    .read = read_moe,
     .build = hil_build_decoder,
 };

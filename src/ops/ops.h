@@ -273,6 +273,7 @@ typedef struct hil_route_attr {
     int64_t groups, groups_chosen;
     bool pairs;
     double scale; /* of the weights; 0: 1 */
+    double eps;   /* with `sigmoid`: added to that sum; 0: 1e-20 */
 } hil_route_attr;
 extern const hil_op hil_op_route;
 /* in: x (..., C), places; out: (rows * K, C). */

@@ -99,6 +99,7 @@ static void check_refused(void)
         {"qwen3_5_moe_text", ",\"full_attention_interval\":0", "\"full_attention_interval\" is 0"},
         {"lfm2", ",\"conv_bias\":true", "\"conv_bias\" is true"},
         {"lfm2", ",\"conv_L_cache\":0", "\"conv_L_cache\" is 0"},
+        {"lfm2_moe", ",\"output_router_logits\":true", "\"output_router_logits\" is true"},
         {"lfm2", ",\"full_attn_idxs\":[2]", "names a layer that does not exist"},
         {"lfm2", ",\"layer_types\":[\"conv\",\"linear_attention\"]",
          "for lfm2 only full_attention and conv"},
@@ -176,6 +177,10 @@ static void check_defaults(void)
     CHECK(!c.tied);
     c = parse("lfm2", ",\"block_ff_dim\":300,\"block_ffn_dim_multiplier\":null");
     CHECK_INT(c.intermediate, 200);
+    c = parse("lfm2_moe", ",\"num_dense_layers\":1,\"use_expert_bias\":false");
+    CHECK_INT(c.mixture.dense[0], 1);
+    CHECK(c.mixture.sigmoid && !c.mixture.corrected);
+    CHECK_INT(c.intermediate, 160);
     c = parse("seed_oss", "");
     CHECK_NEAR(c.dropout_residual, 0.1, 0);
     CHECK(c.attention_bias && !c.output_bias);

@@ -87,7 +87,7 @@ static void check_row(const routed *r, const hil_route_attr *attr, int params, i
     }
     for (int j = 0; j < CHOSEN; ++j) {
         double expected = p[r->chosen[row * CHOSEN + j]] * (attr->scale > 0 ? attr->scale : 1);
-        if (attr->normalized) expected /= sum;
+        if (attr->normalized) expected /= sum + attr->eps;
         CHECK_NEAR((double)r->weights[row * CHOSEN + j], expected, 1e-6);
     }
 }
@@ -143,6 +143,7 @@ int main(void)
         {.chosen = CHOSEN, .groups = 3, .groups_chosen = 1, .normalized = true},
         {.chosen = CHOSEN, .sigmoid = true},
         {.chosen = CHOSEN, .sigmoid = true, .normalized = true, .scale = 2.5},
+        {.chosen = CHOSEN, .sigmoid = true, .normalized = true, .eps = 0.3},
         {.chosen = CHOSEN, .sigmoid = true, .normalized = true, .groups = 1, .groups_chosen = 1},
         {.chosen = CHOSEN,
          .sigmoid = true,

@@ -155,7 +155,7 @@ static void find_probabilities(const hil_route_attr *attr, float *p, int64_t exp
 static float divisor(const hil_route_attr *attr, float sum)
 {
     if (!attr->normalized) return 1;
-    return attr->sigmoid ? sum + 1e-20f : sum;
+    return attr->sigmoid ? sum + (attr->eps > 0 ? (float)attr->eps : 1e-20f) : sum;
 }
 
 static float factor_of(const hil_route_attr *attr)

@@ -175,7 +175,7 @@ static __device__ inline uint64_t find_groups(const choosing &c, comparing all, 
 /* What the chosen probabilities are divided by. */
 static __device__ inline float divisor(const hil_route_attr &attr, float sum)
 {
-    return attr.sigmoid ? sum + 1e-20f : sum;
+    return attr.sigmoid ? sum + (attr.eps > 0 ? (float)attr.eps : 1e-20f) : sum;
 }
 
 static __device__ inline float factor_of(const hil_route_attr &attr)

@@ -119,8 +119,10 @@ static hil_status read_dtype(const hil_config_reader *r)
 static const char *find_missing(const json_t *object)
 {
     static const char *const keys[][2] = {
-        {"linear_num_key_heads", ": it has layers with linear attention, which are missing here"},
-        {"linear_attn_config", ": it has layers with linear attention, which are missing here"},
+        {"linear_num_key_heads",
+         ": it has layers with linear attention of a kind that is missing here"},
+        {"linear_attn_config",
+         ": it has layers with linear attention of a kind that is missing here"},
         {"mamba_d_state", ": it has state space layers (Mamba), which are missing here"},
         {"mamba_n_heads", ": it has state space layers (Mamba), which are missing here"},
         {"index_topk", ": its attention chooses keys by an indexer, which is missing here"},

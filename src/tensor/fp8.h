@@ -64,13 +64,7 @@ static inline HIL_BOTH float hil_fp8_e5m2_load(unsigned code)
 /* To nearest even; beyond the largest number 57344 to that. */
 static inline HIL_BOTH unsigned hil_fp8_e5m2_round(float x)
 {
-    uint32_t bits = hil_bits(x), size = bits & 0x7fffffffu, sign = bits >> 24 & 0x80u;
-    if (size > 0x7f800000u) return sign | 0x7fu;
-    if (size >= 0x47600000u) return sign | 0x7bu; /* 57344 */
-    if (size < 0x38800000u) /* 2^-14: multiples of 2^-16, rounded by an addition */
-        return sign | (unsigned)(hil_bits(hil_float(size) + 0x1p7f) & 0x7u);
-    size += 0xfffffu + (size >> 21 & 1u);
-    return sign | (unsigned)((size >> 21) - (112u << 2));
+    return hil_quant_round_8(x, 2, 112, 0x47600000u, 0x7bu); /* 57344 */
 }
 
 static inline HIL_BOTH float hil_fp8_load(unsigned code, hil_fp8 kind)

@@ -98,6 +98,22 @@ float hil_quant_nest(const float *scale, int64_t blocks, float offset, unsigned 
 /* The tables of nf4 as bitsandbytes has them. */
 extern const float hil_quant_nf4_table[16], hil_quant_nest_table[HIL_QUANT_NEST_TABLE];
 
+/* The code of a number in 8 bits, of which `low` are mantissa, to nearest even. The exponent 0 of
+   subnormal numbers is `base` in fp32; numbers from the bits `most` on become the code `top`. */
+static inline HIL_BOTH unsigned hil_quant_round_8(float x, unsigned low, unsigned base,
+                                                  uint32_t most, unsigned top)
+{
+    uint32_t bits = hil_bits(x), size = bits & 0x7fffffffu, sign = bits >> 24 & 0x80u;
+    const unsigned drop = 23 - low;
+    if (size > 0x7f800000u) return sign | 0x7fu;
+    if (size >= most) return sign | top;
+    if (size < (base + 1) << 23) /* rounded by an addition */
+        return sign | (unsigned)(hil_bits(hil_float(size) + hil_float((base + drop + 1) << 23)) &
+                                 ((2u << low) - 1));
+    size += (1u << (drop - 1)) - 1 + (size >> drop & 1u);
+    return sign | (unsigned)((size >> drop) - (base << low));
+}
+
 /* e4m3: 4 bits of exponent, 3 of mantissa, no infinities; beyond 448 rounds to 448. */
 #define HIL_QUANT_E4M3_MOST 448.0f
 static inline HIL_BOTH float hil_quant_e4m3_load(unsigned code)
@@ -109,13 +125,7 @@ static inline HIL_BOTH float hil_quant_e4m3_load(unsigned code)
 }
 static inline HIL_BOTH unsigned hil_quant_e4m3_round(float x)
 {
-    uint32_t bits = hil_bits(x), size = bits & 0x7fffffffu, sign = bits >> 24 & 0x80u;
-    if (size > 0x7f800000u) return sign | 0x7fu;
-    if (size >= 0x43e00000u) return sign | 0x7eu; /* 448 */
-    if (size < 0x3c800000u) /* 2^-6: multiples of 2^-9, rounded by an addition */
-        return sign | (unsigned)(hil_bits(hil_float(size) + 0x1p14f) & 0xfu);
-    size += 0x7ffffu + (size >> 20 & 1u);
-    return sign | (unsigned)((size >> 20) - (120u << 3));
+    return hil_quant_round_8(x, 3, 120, 0x43e00000u, 0x7eu); /* 448 */
 }
 
 /* 1 / 127 in fp32, as bitsandbytes multiplies by it. */

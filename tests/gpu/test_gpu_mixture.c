@@ -150,13 +150,13 @@ static void check_bias(int64_t cols, int64_t experts, const int32_t *begin)
     gpu_check_dtypes(c);
 }
 
-static void check_gate(int64_t rows, int64_t cols)
+static void check_gate(int64_t rows, int64_t cols, int64_t gates)
 {
     gpu_case c = {.name = "sigmoid gate",
                   .op = &hil_op_sigmoid_gate,
                   .ins = 2,
                   .outs = 1,
-                  .in = {{2, {rows, cols}}, {2, {rows, 1}}}};
+                  .in = {{2, {rows, cols}}, {2, {rows, gates}}}};
     gpu_check_dtypes(c);
     c.name = "sigmoid gate over its gradient", c.over = true;
     gpu_check_dtypes(c);
@@ -207,10 +207,12 @@ int main(void)
     check_bias(19, 5, few);
     check_bias(1100, 9, many);
     check_clamped(1001);
-    check_gate(7, 19);
-    check_gate(300, 2048);
+    check_gate(7, 19, 1);
+    check_gate(300, 2048, 1);
     check_balance(5, 6);
     check_balance(128, 5000);
+    check_gate(7, 19, 19);
+    check_gate(30, 264, 264);
     gpu_end();
     return 0;
 }

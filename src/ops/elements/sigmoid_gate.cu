@@ -1,5 +1,5 @@
-/* sigmoid_gate.cu - each row of x times the sigmoid of one number. */
-#include "ops/cuda_kernel.h"
+/* sigmoid_gate.cu - each row of x times the sigmoid of one number, or of as many. */
+#include "ops/cuda_elements.h"
 
 #define THREADS 256
 #define WARPS (THREADS / 32)
@@ -57,8 +57,34 @@ static hil_status run(const hil_op_call *call, const job &j)
     return hil_cuda_launched(call->device, "sigmoid_gate");
 }
 
+struct gate_forward {
+    __device__ void operator()(int64_t, const float x[2][HIL_WIDE], float y[1][HIL_WIDE]) const
+    {
+#pragma unroll
+        for (int i = 0; i < HIL_WIDE; ++i) y[0][i] = x[0][i] / (1 + expf(-x[1][i]));
+    }
+};
+
+struct gate_backward {
+    __device__ void operator()(int64_t, const float x[3][HIL_WIDE], float y[2][HIL_WIDE]) const
+    {
+#pragma unroll
+        for (int i = 0; i < HIL_WIDE; ++i) {
+            float gate = 1 / (1 + expf(-x[1][i]));
+            y[0][i] = x[2][i] * gate;
+            y[1][i] = x[2][i] * x[0][i] * gate * (1 - gate);
+        }
+    }
+};
+
+static bool has_many(const hil_op_call *call)
+{
+    return hil_shape_cols(&call->in[1].shape) > 1;
+}
+
 static hil_status forward(hil_op_call *call)
 {
+    if (has_many(call)) return hil_elements_pair_cuda(call, gate_forward());
     const hil_shape *shape = &call->in[0].shape;
     return run(call, {hil_shape_rows(shape), hil_shape_cols(shape), hil_view_of(&call->in[1]),
                       hil_view_of(&call->in[0]), hil_view_of(&call->out[0])});
@@ -66,6 +92,7 @@ static hil_status forward(hil_op_call *call)
 
 static hil_status backward(hil_op_call *call)
 {
+    if (has_many(call)) return hil_elements_pair_back_cuda(call, gate_backward());
     const hil_shape *shape = &call->in[0].shape;
     return run(call,
                {hil_shape_rows(shape), hil_shape_cols(shape), hil_view_of(&call->in[1]),

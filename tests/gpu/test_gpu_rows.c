@@ -173,7 +173,7 @@ static void check_magnitude(hil_shape shape)
 static void check_rope(int64_t length, int64_t heads, int64_t dim)
 {
     enum { B = 2 };
-    static float frequency[128];
+    static float frequency[256];
     static int32_t position[B * 4096];
     for (int i = 0; i < dim / 2; ++i) frequency[i] = powf(500000, -(float)i / (float)(dim / 2));
     for (int i = 0; i < B * length; ++i) position[i] = (int32_t)(i * 37 % 100000);
@@ -295,6 +295,7 @@ int main(void)
     check_rope(19, 4, 64);
     check_rope(300, 32, 128);
     check_rope(5, 3, 10);
+    check_rope(4, 2, 512);
     check_dropout((hil_shape){3, {3, 17, 64}});
     check_dropout((hil_shape){2, {4, 31}});
     check_convert();

@@ -2,7 +2,7 @@
 #include "ops/cuda_kernel.h"
 
 #define THREADS 256
-#define HALF_MOST 128
+#define HALF_MOST 256
 #define SMALL_PARTS (2 << 20) /* fewer parts of heads are spread over more blocks */
 #define ITEMS 4               /* parts of heads that a thread has in flight */
 

@@ -312,6 +312,8 @@ int main(void)
             check_cached(HIL_BF16, packed, sinks);
         }
     }
+    check_shape((hil_shape){4, {1, 37, 2, 512}}, 1);
+    check_shape((hil_shape){4, {1, 20, 2, 264}}, 2);
     gpu_end();
     return 0;
 }

@@ -46,7 +46,7 @@ hil_status hil_attention_sinks_backward(hil_device *device, const hil_cuda_atten
                                         float *out);
 
 /* Heads of up to HIL_PLAIN_DIM numbers. */
-#define HIL_PLAIN_DIM 256
+#define HIL_PLAIN_DIM 512
 hil_status hil_attention_plain_forward(hil_device *device, const hil_cuda_attention *a);
 hil_status hil_attention_plain_backward(hil_device *device, const hil_cuda_attention *a);
 

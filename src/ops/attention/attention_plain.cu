@@ -4,12 +4,15 @@
    [Note: plain attention] A warp owns ROWS queries (or keys, for their gradients) and loops over
    tiles of 32 keys (or queries) that its block holds in shared memory. A lane computes one column
    of the tile's scores, and then sums every 32nd number of the head. Each result is summed by its
-   owner in the order of the tiles. */
+   owner in the order of the tiles. Heads of more than 256 numbers have tiles of 16: there two lanes
+   share a column, and the second has no part in sums over columns. */
 #include "ops/attention/attention_cuda.h"
 
 #define ROWS 4  /* of a warp */
 #define WARPS 8 /* of a block, at most */
 #define THREADS (32 * WARPS)
+/* Vectors of a tile, where heads have up to 32 dims numbers. */
+#define TILE_OF(dims) ((dims) > 8 ? 16 : 32)
 
 /* `rows` consecutive vectors of one head, from `row` of x, whose rows are `stride` numbers apart.
  */
@@ -28,11 +31,11 @@ static __device__ inline float strip_number(const strip &s, int r, int d)
     return __half2float(((const __half *)s.x.data)[at]);
 }
 
-/* A tile of 32 vectors, (32, D + 1) so that lanes access different banks. */
+/* A tile of vectors, (tile, D + 1) so that lanes access different banks. */
 template <int DIMS> static __device__ inline void load_tile(float *tile, const strip &s)
 {
     constexpr int WHOLE = 32 * DIMS;
-    for (int i = threadIdx.x; i < 32 * WHOLE; i += blockDim.x)
+    for (int i = threadIdx.x; i < TILE_OF(DIMS) * WHOLE; i += blockDim.x)
         tile[i / WHOLE * (WHOLE + 1) + i % WHOLE] = strip_number(s, i / WHOLE, i % WHOLE);
 }
 
@@ -65,15 +68,17 @@ static __device__ inline int64_t first_key(const hil_cuda_attention &a, int64_t 
     return a.window > 0 && at - a.window + 1 > from ? at - a.window + 1 : from;
 }
 
-/* out[r] = own[r] . tile[lane] */
+/* out[r] = own[r] . tile[column of the lane] */
 template <int DIMS>
 static __device__ inline void multiply(float out[ROWS], const float *own, const float *tile)
 {
-    const float *mine = tile + threadIdx.x % 32 * (32 * DIMS + 1);
+    constexpr int TILE = TILE_OF(DIMS), EACH = DIMS * TILE; /* numbers that a lane multiplies */
+    int lane = threadIdx.x % 32, first = lane / TILE * EACH;
+    const float *mine = tile + lane % TILE * (32 * DIMS + 1);
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) out[r] = 0;
 #pragma unroll 8
-    for (int d = 0; d < 32 * DIMS; ++d) {
+    for (int d = first; d < first + EACH; ++d) {
         float4 rows = *(const float4 *)(own + d * ROWS);
         float x = mine[d];
         out[0] = fmaf(rows.x, x, out[0]);
@@ -81,6 +86,9 @@ static __device__ inline void multiply(float out[ROWS], const float *own, const 
         out[2] = fmaf(rows.z, x, out[2]);
         out[3] = fmaf(rows.w, x, out[3]);
     }
+#pragma unroll
+    for (int r = 0; r < ROWS && TILE < 32; ++r)
+        out[r] += __shfl_xor_sync(0xffffffffu, out[r], TILE % 32);
 }
 
 /* sum[r][i] += sum over columns c of weight[r] of lane c times tile[c][lane + 32 i] */
@@ -89,7 +97,7 @@ static __device__ inline void accumulate(float sum[ROWS][DIMS], const float weig
                                          const float *tile)
 {
     int lane = threadIdx.x % 32;
-    for (int c = 0; c < 32; ++c) {
+    for (int c = 0; c < TILE_OF(DIMS); ++c) {
         const float *column = tile + c * (32 * DIMS + 1) + lane;
         float w[ROWS];
 #pragma unroll
@@ -139,9 +147,9 @@ static __device__ inline place find_place(int64_t heads, int64_t length)
 template <int DIMS>
 static __global__ void __launch_bounds__(THREADS) attend(const hil_cuda_attention a)
 {
-    constexpr int WHOLE = 32 * DIMS, PITCH = WHOLE + 1;
+    constexpr int WHOLE = 32 * DIMS, PITCH = WHOLE + 1, TILE = TILE_OF(DIMS);
     extern __shared__ float4 shared4[];
-    float *keys = (float *)shared4 + block_rows() * WHOLE, *values = keys + 32 * PITCH;
+    float *keys = (float *)shared4 + block_rows() * WHOLE, *values = keys + TILE * PITCH;
     float *own = (float *)shared4 + threadIdx.x / 32 * ROWS * WHOLE;
     int lane = threadIdx.x % 32;
     place p = find_place(a.heads, a.queries);
@@ -156,9 +164,9 @@ static __global__ void __launch_bounds__(THREADS) attend(const hil_cuda_attentio
         from[r] = r < p.rows ? first_key(a, p.b, p.row + r) : 0;
     }
     int64_t last = p.end < a.queries ? p.end : a.queries;
-    int64_t key = first_key(a, p.b, p.first) / 32 * 32, end = a.past + last;
-    for (; key < end; key += 32) {
-        int64_t count = end - key < 32 ? end - key : 32;
+    int64_t key = first_key(a, p.b, p.first) / TILE * TILE, end = a.past + last;
+    for (; key < end; key += TILE) {
+        int64_t count = end - key < TILE ? end - key : TILE;
         __syncthreads();
         load_tile<DIMS>(keys, {a.k, p.b * a.capacity + key, count, a.kv_stride, group, a.dim});
         load_tile<DIMS>(values, {a.v, p.b * a.capacity + key, count, a.kv_stride, group, a.dim});
@@ -168,7 +176,7 @@ static __global__ void __launch_bounds__(THREADS) attend(const hil_cuda_attentio
 #pragma unroll
         for (int r = 0; r < ROWS; ++r) {
             int64_t t = p.row + r, k = key + lane;
-            bool seen = r < p.rows && k >= from[r] && k <= a.past + t;
+            bool seen = r < p.rows && k >= from[r] && k <= a.past + t && lane < TILE;
             if (a.cap > 0) score[r] = a.cap * tanhf(score[r] / a.cap);
             float top = fmaxf(most[r], warp_max(seen ? score[r] : -INFINITY));
             float w = seen ? expf(score[r] - top) : 0;
@@ -239,9 +247,9 @@ static __device__ inline void weigh(const hil_cuda_attention &a, const pair &i, 
 template <int DIMS>
 static __global__ void __launch_bounds__(THREADS) back_queries(const hil_cuda_attention a)
 {
-    constexpr int WHOLE = 32 * DIMS, PITCH = WHOLE + 1;
+    constexpr int WHOLE = 32 * DIMS, PITCH = WHOLE + 1, TILE = TILE_OF(DIMS);
     extern __shared__ float4 shared4[];
-    float *keys = (float *)shared4 + 2 * block_rows() * WHOLE, *values = keys + 32 * PITCH;
+    float *keys = (float *)shared4 + 2 * block_rows() * WHOLE, *values = keys + TILE * PITCH;
     float *own_q = (float *)shared4 + threadIdx.x / 32 * 2 * ROWS * WHOLE;
     float *own_dout = own_q + ROWS * WHOLE;
     int lane = threadIdx.x % 32;
@@ -251,8 +259,8 @@ static __global__ void __launch_bounds__(THREADS) back_queries(const hil_cuda_at
     load_own<DIMS>(own_dout, {a.dout, row, p.rows, a.heads * a.dim, p.head, a.dim}, 1);
     float dq[ROWS][DIMS] = {};
     int64_t last = p.end < a.queries ? p.end : a.queries;
-    for (int64_t key = first_key(a, p.b, p.first) / 32 * 32; key < last; key += 32) {
-        int64_t count = last - key < 32 ? last - key : 32;
+    for (int64_t key = first_key(a, p.b, p.first) / TILE * TILE; key < last; key += TILE) {
+        int64_t count = last - key < TILE ? last - key : TILE;
         __syncthreads();
         load_tile<DIMS>(keys, {a.k, p.b * a.queries + key, count, a.kv_stride, group, a.dim});
         load_tile<DIMS>(values, {a.v, p.b * a.queries + key, count, a.kv_stride, group, a.dim});
@@ -263,7 +271,7 @@ static __global__ void __launch_bounds__(THREADS) back_queries(const hil_cuda_at
 #pragma unroll
         for (int r = 0; r < ROWS; ++r) {
             int64_t t = p.row + r, k = key + lane;
-            if (r < p.rows && k <= t && k >= first_key(a, p.b, t))
+            if (r < p.rows && lane < TILE && k <= t && k >= first_key(a, p.b, t))
                 weigh(a, {p.b, p.head, t, k}, &score[r], &ds[r]);
             else
                 ds[r] = 0;
@@ -285,9 +293,9 @@ static __global__ void __launch_bounds__(THREADS) back_queries(const hil_cuda_at
 template <int DIMS>
 static __global__ void __launch_bounds__(THREADS) back_keys(const hil_cuda_attention a)
 {
-    constexpr int WHOLE = 32 * DIMS, PITCH = WHOLE + 1;
+    constexpr int WHOLE = 32 * DIMS, PITCH = WHOLE + 1, TILE = TILE_OF(DIMS);
     extern __shared__ float4 shared4[];
-    float *queries = (float *)shared4 + 2 * block_rows() * WHOLE, *douts = queries + 32 * PITCH;
+    float *queries = (float *)shared4 + 2 * block_rows() * WHOLE, *douts = queries + TILE * PITCH;
     float *own_k = (float *)shared4 + threadIdx.x / 32 * 2 * ROWS * WHOLE;
     float *own_v = own_k + ROWS * WHOLE;
     int lane = threadIdx.x % 32;
@@ -297,9 +305,9 @@ static __global__ void __launch_bounds__(THREADS) back_keys(const hil_cuda_atten
     load_own<DIMS>(own_v, {a.v, row, p.rows, a.kv_stride, p.head, a.dim}, 1);
     float dk[ROWS][DIMS] = {}, dv[ROWS][DIMS] = {};
     for (int64_t head = p.head * share; head < (p.head + 1) * share; ++head)
-        for (int64_t query = p.first; query < a.queries; query += 32) {
+        for (int64_t query = p.first; query < a.queries; query += TILE) {
             if (first_key(a, p.b, query) >= p.end) break;
-            int64_t count = a.queries - query < 32 ? a.queries - query : 32;
+            int64_t count = a.queries - query < TILE ? a.queries - query : TILE;
             __syncthreads();
             load_tile<DIMS>(queries,
                             {a.q, p.b * a.queries + query, count, a.q_stride, head, a.dim});
@@ -336,15 +344,26 @@ static __global__ void __launch_bounds__(THREADS) back_keys(const hil_cuda_atten
 
 typedef void kernel(hil_cuda_attention a);
 
+/* Which of the kernels for heads of up to 64, 128, 256 and 512 numbers. */
+static int size_of(int64_t dim)
+{
+    int size = 0;
+    while (64 << size < dim) ++size;
+    return size;
+}
+static_assert(HIL_PLAIN_DIM == 512, "the longest heads of the kernels");
+
 /* A kernel over blocks of rows of all heads, with `own` vectors of each row and two tiles: in the
    shared memory that every GPU has, 99 KiB, long heads leave room for fewer rows. */
-static hil_status launch(hil_device *device, kernel *run, const hil_cuda_attention &a,
+static hil_status launch(hil_device *device, kernel *const by_size[4], const hil_cuda_attention &a,
                          int64_t heads, int own)
 {
-    int64_t whole = (a.dim + 63) / 64 * 64;
-    if (whole > 128) whole = HIL_PLAIN_DIM;
-    int rows = ROWS * (own * whole > HIL_PLAIN_DIM ? WARPS / 2 : WARPS);
-    size_t shared = (size_t)(own * rows * whole + 64 * (whole + 1)) * sizeof(float);
+    int size = size_of(a.dim), whole = 64 << size, warps = WARPS;
+    while (own * whole * warps > 256 * WARPS) warps /= 2;
+    int rows = ROWS * warps;
+    size_t shared =
+        (size_t)(own * rows * whole + 2 * TILE_OF(whole / 32) * (whole + 1)) * sizeof(float);
+    kernel *run = by_size[size];
     HIL_TRY(hil_cuda_check(device,
                            cudaFuncSetAttribute((const void *)run,
                                                 cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -362,9 +381,8 @@ static bool is_empty(const hil_cuda_attention *a)
 
 hil_status hil_attention_plain_forward(hil_device *device, const hil_cuda_attention *a)
 {
-    if (is_empty(a)) return HIL_OK;
-    kernel *run = a->dim <= 64 ? attend<2> : a->dim <= 128 ? attend<4> : attend<8>;
-    return launch(device, run, *a, a->heads, 1);
+    static kernel *const kernels[] = {attend<2>, attend<4>, attend<8>, attend<16>};
+    return is_empty(a) ? HIL_OK : launch(device, kernels, *a, a->heads, 1);
 }
 
 hil_status hil_attention_delta(hil_device *device, const hil_cuda_attention *a)
@@ -376,12 +394,11 @@ hil_status hil_attention_delta(hil_device *device, const hil_cuda_attention *a)
 
 hil_status hil_attention_plain_backward(hil_device *device, const hil_cuda_attention *a)
 {
+    static kernel *const queries[] = {back_queries<2>, back_queries<4>, back_queries<8>,
+                                      back_queries<16>};
+    static kernel *const keys[] = {back_keys<2>, back_keys<4>, back_keys<8>, back_keys<16>};
     if (is_empty(a)) return HIL_OK;
     HIL_TRY(hil_attention_delta(device, a));
-    kernel *queries = a->dim <= 64    ? back_queries<2>
-                      : a->dim <= 128 ? back_queries<4>
-                                      : back_queries<8>;
-    kernel *keys = a->dim <= 64 ? back_keys<2> : a->dim <= 128 ? back_keys<4> : back_keys<8>;
     if (a->dq.data) HIL_TRY(launch(device, queries, *a, a->heads, 2));
     if (a->dk.data || a->dv.data) HIL_TRY(launch(device, keys, *a, a->groups, 2));
     return HIL_OK;

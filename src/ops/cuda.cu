@@ -40,6 +40,8 @@ static const hil_op_kernel *const kernels[] = {
     &hil_cuda_head_norm,
     &hil_cuda_causal_conv,
     &hil_cuda_causal_conv_cached,
+    &hil_cuda_causal_conv_plain,
+    &hil_cuda_causal_conv_plain_cached,
     &hil_cuda_delta_rule,
     &hil_cuda_delta_rule_cached,
 };

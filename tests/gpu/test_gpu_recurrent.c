@@ -40,6 +40,8 @@ static void check_conv(int64_t size, int64_t length, int64_t channels)
     gpu_check_dtypes(c);
     c.name = "causal conv, frozen", c.no_din = 0, c.frozen[0] = true;
     gpu_check_dtypes(c);
+    c.name = "causal conv, plain", c.frozen[0] = false, c.op = &hil_op_causal_conv_plain;
+    gpu_check_dtypes(c);
 }
 
 static gpu_case delta(const hil_delta_attr *attr, int64_t length, int64_t heads, int64_t values)
@@ -160,6 +162,9 @@ static void check_generation(hil_dtype dtype)
     gpu_case c = conv(&conv_attr, LENGTH, CHANNELS);
     c.compute = dtype;
     check_pieces(c, &hil_op_causal_conv_cached, &conv_attr,
+                 B * 3 * CHANNELS * hil_dtype_size(dtype), set_conv);
+    c.op = &hil_op_causal_conv_plain;
+    check_pieces(c, &hil_op_causal_conv_plain_cached, &conv_attr,
                  B * 3 * CHANNELS * hil_dtype_size(dtype), set_conv);
     c = delta(&delta_attr, LENGTH, HEADS, VALUES);
     c.compute = dtype;

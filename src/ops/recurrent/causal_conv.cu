@@ -1,4 +1,4 @@
-/* causal_conv.cu - a convolution over the positions of each channel, with SiLU, on a GPU.
+/* causal_conv.cu - a convolution over the positions of each channel, with SiLU or plain, on a GPU.
 
    [Note: runs of positions] A thread has HIL_WIDE channels and walks over a run of positions, with
    the inputs that the next position still reads in registers. In backward it also walks over the
@@ -21,6 +21,7 @@ typedef struct job {
     hil_view factor;           /* (C, size), the latest position last */
     hil_view dy, dx;
     bool add;
+    bool plain;     /* without SiLU */
     float *partial; /* (blocks, C size): the factors' gradients of each block; NULL: not wanted */
 } job;
 
@@ -127,7 +128,7 @@ template <int SIZE> static __global__ void __launch_bounds__(THREADS) convolve_r
         load_input(j, p, t, x.x[0]);
         convolve(x, factor, count_read(j, p.b, t), y);
 #pragma unroll
-        for (int c = 0; c < HIL_WIDE; ++c) y[c] = y[c] / (1 + expf(-y[c]));
+        for (int c = 0; c < HIL_WIDE && !j.plain; ++c) y[c] = y[c] / (1 + expf(-y[c]));
         hil_wide_store(j.y, (p.b * j.length + t) * j.channels + p.channel, p.count, y);
     }
 }
@@ -173,7 +174,7 @@ template <int SIZE> static __global__ void __launch_bounds__(THREADS) differenti
         hil_wide_read(raw, j.dy.dtype, dy);
         convolve(x, factor, count, y);
 #pragma unroll
-        for (int c = 0; c < HIL_WIDE; ++c) {
+        for (int c = 0; c < HIL_WIDE && !j.plain; ++c) {
             float open = 1 / (1 + expf(-y[c]));
             dy[c] *= open * (1 + y[c] * (1 - open));
         }
@@ -207,7 +208,9 @@ static job describe(const hil_op_call *call)
             .channels = x[2],
             .size = ((const hil_conv_attr *)call->attr)->size,
             .x = hil_view_of(&call->in[0]),
-            .y = hil_view_of(&call->out[0])};
+            .y = hil_view_of(&call->out[0]),
+            .plain = call->op == &hil_op_causal_conv_plain ||
+                     call->op == &hil_op_causal_conv_plain_cached};
 }
 
 /* Scratch of backward: the gradients of each block of positions. */
@@ -274,6 +277,8 @@ static hil_status backward(hil_op_call *call)
 
 const hil_op_kernel hil_cuda_causal_conv = {
     .op = &hil_op_causal_conv, .infer = infer, .forward = forward, .backward = backward};
+const hil_op_kernel hil_cuda_causal_conv_plain = {
+    .op = &hil_op_causal_conv_plain, .infer = infer, .forward = forward, .backward = backward};
 
 /* The last rows of `past` and x; those before the first position are never read. */
 static __global__ void __launch_bounds__(THREADS) keep_rows(const job j)
@@ -304,3 +309,5 @@ static hil_status forward_cached(hil_op_call *call)
 
 const hil_op_kernel hil_cuda_causal_conv_cached = {
     .op = &hil_op_causal_conv_cached, .infer = infer, .forward = forward_cached};
+const hil_op_kernel hil_cuda_causal_conv_plain_cached = {
+    .op = &hil_op_causal_conv_plain_cached, .infer = infer, .forward = forward_cached};

@@ -69,6 +69,8 @@ function check_banned(code,    library) {
         say("MPI_* and nccl* belong to comm")
     if (code ~ /(^|[^A-Za-z0-9_])io_uring_/ && file != "src/io/io_uring.c")
         say("io_uring_* belongs to io/io_uring.c")
+    if (file ~ /\.cu$/ && code ~ /[=!]= *&hil_op_/)
+        say("the CUDA module has operations of its own: compare their names")
     library = file ~ /^(src|include)\// && file !~ /^src\/cli\//
     if (!library) return
     if (calls(code, "getenv|secure_getenv")) say("getenv only in cli")

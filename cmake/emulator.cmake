@@ -59,12 +59,16 @@ add_dependencies(hil_emulated hil_translated)
 set_target_properties(hil_emulated PROPERTIES POSITION_INDEPENDENT_CODE ON)
 target_include_directories(hil_emulated BEFORE PUBLIC ${CMAKE_SOURCE_DIR}/tests/emulator/include
   ${emulated}/src)
+include(CheckCSourceRuns) # it runs where it was built; without them fmaf is a call
+check_c_source_runs("int main(void) { return !__builtin_cpu_supports(\"avx2\") || !__builtin_cpu_supports(\"fma\"); }"
+  HIL_EMULATOR_FMA)
 foreach(target hil_emulator hil_emulated)
   target_include_directories(${target} SYSTEM PUBLIC ${HIL_CUDA_HEADERS} ${HIL_CUDNN_HEADERS})
   # As for GPUs: multiply-adds are fused only where they are written so. nvcc accepts a member with
   # the name of its type, and a kernel as a pointer to data.
   target_compile_options(${target} PRIVATE -std=c++20 -O3 -ffp-contract=off -fno-strict-aliasing
-    -fpermissive -w -include ${CMAKE_SOURCE_DIR}/tests/emulator/emulator.h)
+    -fpermissive -w -include ${CMAKE_SOURCE_DIR}/tests/emulator/emulator.h
+    $<$<BOOL:${HIL_EMULATOR_FMA}>:-mavx2;-mfma>)
 endforeach()
 target_link_libraries(hil_emulated PUBLIC hil hil_emulator)
 

@@ -82,18 +82,26 @@ uint64_t place(const layout *x, bool depth_first, uint64_t i, uint64_t k)
 #define TILE_ROWS 16
 #define TILE_COLS 4
 
-/* Sums of a tile of results; a (depth x m) and b (n x depth) begin at the tile. */
+/* Vectors by name: left alone, compilers make short ones of the loops. */
+typedef float floats __attribute__((vector_size(32), aligned(4)));
+typedef double doubles __attribute__((vector_size(64)));
+union tile_row {
+    float one[TILE_ROWS];
+    floats part[2];
+};
+
+/* Sums of a tile of results; a (depth x TILE_ROWS) and b (n x depth) begin at the tile. */
 __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"))) void
-multiply_tile(const float *a, uint64_t m, const float *b, uint64_t depth,
-              float out[TILE_COLS][TILE_ROWS])
+multiply_tile(const tile_row *a, const float *b, uint64_t depth, tile_row out[TILE_COLS])
 {
-    double sum[TILE_COLS][TILE_ROWS] = {};
+    doubles sum[TILE_COLS][2] = {};
     for (uint64_t k = 0; k < depth; ++k)
-        for (int j = 0; j < TILE_COLS; ++j)
-            for (int i = 0; i < TILE_ROWS; ++i)
-                sum[j][i] += (double)a[k * m + i] * (double)b[(uint64_t)j * depth + k];
+        for (int i = 0; i < 2; ++i) {
+            doubles x = __builtin_convertvector(a[k].part[i], doubles);
+            for (int j = 0; j < TILE_COLS; ++j) sum[j][i] += x * (double)b[(uint64_t)j * depth + k];
+        }
     for (int j = 0; j < TILE_COLS; ++j)
-        for (int i = 0; i < TILE_ROWS; ++i) out[j][i] = (float)sum[j][i];
+        for (int i = 0; i < 2; ++i) out[j].part[i] = __builtin_convertvector(sum[j][i], floats);
 }
 
 struct product {
@@ -122,11 +130,12 @@ void run(const product &p)
 {
     bool turned = p.how.a == CUBLAS_OP_T;
     uint64_t m = p.d.rows, n = p.d.cols, depth = turned ? p.a.rows : p.a.cols;
-    uint64_t rows = whole(m, TILE_ROWS);
-    std::vector<float> a(rows * depth), b(whole(n, TILE_COLS) * depth);
+    std::vector<tile_row> a(whole(m, TILE_ROWS) / TILE_ROWS * depth);
+    std::vector<float> b(whole(n, TILE_COLS) * depth);
     for (uint64_t i = 0; i < m; ++i)
         for (uint64_t k = 0; k < depth; ++k)
-            a[k * rows + i] = read(p.a.type, p.a_data, place(&p.a, turned, i, k));
+            a[i / TILE_ROWS * depth + k].one[i % TILE_ROWS] =
+                read(p.a.type, p.a_data, place(&p.a, turned, i, k));
     for (uint64_t j = 0; j < n; ++j)
         for (uint64_t k = 0; k < depth; ++k)
             b[j * depth + k] = read(p.b.type, p.b_data, place(&p.b, p.how.b == CUBLAS_OP_N, j, k));
@@ -135,11 +144,11 @@ void run(const product &p)
     if (p.how.b_scale) scale *= *p.how.b_scale;
     for (uint64_t j = 0; j < n; j += TILE_COLS)
         for (uint64_t i = 0; i < m; i += TILE_ROWS) {
-            float sum[TILE_COLS][TILE_ROWS];
-            multiply_tile(&a[i], rows, &b[j * depth], depth, sum);
+            tile_row sum[TILE_COLS];
+            multiply_tile(&a[i / TILE_ROWS * depth], &b[j * depth], depth, sum);
             for (uint64_t c = 0; c < TILE_COLS && j + c < n; ++c)
                 for (uint64_t r = 0; r < TILE_ROWS && i + r < m; ++r)
-                    finish(p, scale, i + r, j + c, sum[c][r]);
+                    finish(p, scale, i + r, j + c, sum[c].one[r]);
         }
 }
 

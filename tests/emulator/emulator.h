@@ -44,7 +44,8 @@ void block_barrier(void);
 void warp_barrier(void);
 /* Gives `value` (up to 8 bytes) to the other lanes of the warp, and returns that of `lane`. */
 uint64_t exchange(uint64_t value, int lane);
-int lane_id(void);
+/* The same of the lane whose number differs by the bits of `mask`. */
+uint64_t exchange_across(uint64_t value, int mask);
 void *dynamic_shared(void);
 /* Shared memory has addresses of 32 bits in PTX. */
 uint32_t shared_address(const void *pointer);
@@ -89,12 +90,12 @@ template <typename... TYPES> launcher<TYPES...> launch(const config &how, void (
 
 } // namespace
 
-template <typename TYPE> TYPE shuffle(TYPE x, int lane)
+template <typename TYPE> TYPE shuffle(TYPE x, int lane, uint64_t (*way)(uint64_t, int))
 {
     static_assert(sizeof x <= 8, "what a warp exchanges");
     uint64_t word = 0;
     memcpy(&word, &x, sizeof x);
-    word = exchange(word, lane);
+    word = way(word, lane);
     memcpy(&x, &word, sizeof x);
     return x;
 }
@@ -113,12 +114,12 @@ static inline void __syncwarp(void)
 
 template <typename TYPE> static inline TYPE __shfl_sync(unsigned, TYPE x, int lane)
 {
-    return emulator::shuffle(x, lane);
+    return emulator::shuffle(x, lane, emulator::exchange);
 }
 
 template <typename TYPE> static inline TYPE __shfl_xor_sync(unsigned, TYPE x, int mask)
 {
-    return emulator::shuffle(x, emulator::lane_id() ^ mask);
+    return emulator::shuffle(x, mask, emulator::exchange_across);
 }
 
 static inline unsigned __reduce_max_sync(unsigned, unsigned x)

@@ -1,6 +1,7 @@
 /* fibers.cpp - the threads of a block as fibers of one thread of the CPU. A fiber runs GPU threads
-   one after the other until one waits at a barrier; then another fiber goes on. So kernels without
-   barriers need one fiber, and no thread ever runs beside another. */
+   one after the other until one waits at a barrier; then another fiber goes on, of the same warp if
+   one can, so that the cache holds what runs. Kernels without barriers need one fiber, and no
+   thread ever runs beside another. */
 #include "emulator.h"
 #include "fibers.h"
 
@@ -13,8 +14,9 @@ namespace emulator
 {
 
 #define STACK_BYTES ((size_t)256 << 10)
+#define STACK_COLOR                                                                                \
+    ((size_t)1088) /* tops are apart by more than 256 KiB: else they share a cache set */
 #define MOST_THREADS 1024
-#define MOST_WORDS 12 /* that lanes exchange at once: factors of a product of matrices */
 
 thread_local place *now __attribute__((tls_model("initial-exec")));
 
@@ -43,13 +45,23 @@ struct gpu_thread {
 };
 
 struct fiber {
-    void *stack, *saved;
+    void *saved;
     gpu_thread *thread; /* that it runs or that waits; NULL: it is idle */
 };
 
+/* Factors of a product of matrices; c becomes a sum when the first lane asks for it. */
+typedef float four __attribute__((vector_size(16)));
+struct factors {
+    float a[16][16];
+    four b[16][2], c[16][2];
+    bool done;
+};
+
+/* What lanes show each other is there until the second exchange after it. */
 struct warp {
     barrier lanes;
-    uint32_t word[2][EMULATED_WARP][MOST_WORDS];
+    uint64_t word[2][EMULATED_WARP];
+    factors product[2];
 };
 
 struct gpu_block {
@@ -59,8 +71,8 @@ struct gpu_block {
     std::vector<gpu_thread> thread;
     std::vector<warp> warps;
     std::vector<fiber> fibers;
-    void *scheduler;
-    fiber *running;
+    void *caller;
+    size_t running; /* fiber */
     alignas(1024) char dynamic[EMULATED_SHARED_BYTES];
 };
 
@@ -86,10 +98,7 @@ gpu_thread *self(void)
     return (gpu_thread *)now;
 }
 
-void to_scheduler(void)
-{
-    hil_emulator_switch(&here.running->saved, here.scheduler);
-}
+void to_next(void);
 
 /* Lets all go on if those that are left have arrived. */
 void release(barrier *b)
@@ -107,7 +116,7 @@ void wait_at(barrier *b)
     release(b);
     if (b->turn != t->turn) return;
     t->waits = b;
-    to_scheduler();
+    to_next();
     now = &t->where;
 }
 
@@ -132,31 +141,25 @@ void live(void)
     for (;;) {
         while (here.started < here.threads) {
             gpu_thread *t = &here.thread[(size_t)here.started++];
-            here.running->thread = t;
+            here.fibers[here.running].thread = t;
             now = &t->where;
             (*here.body)();
             leave(t);
         }
-        here.running->thread = NULL;
-        to_scheduler();
+        here.fibers[here.running].thread = NULL;
+        to_next();
     }
 }
 
-void create(fiber *f)
+void create(fiber *f, size_t index)
 {
-    f->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (f->stack == MAP_FAILED) abort();
-    void **top = (void **)((char *)f->stack + STACK_BYTES) - 1;
+    char *stack = (char *)mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (stack == MAP_FAILED || mprotect(stack, 4096, PROT_NONE) != 0) abort();
+    void **top = (void **)(stack + STACK_BYTES - index % 64 * STACK_COLOR) - 1;
     *--top = (void *)live; /* returned to, with a stack as after a call */
     for (int i = 0; i < 6; ++i) *--top = NULL;
     f->saved = top;
-}
-
-void resume(fiber *f)
-{
-    here.running = f;
-    hil_emulator_switch(&here.scheduler, f->saved);
 }
 
 bool can_run(const fiber *f)
@@ -174,23 +177,45 @@ bool can_run(const fiber *f)
     abort();
 }
 
+/* A fiber that can go on: the next one of those that run a warp, or the first of all others, or a
+   new one. */
+size_t find_next(void)
+{
+    size_t count = here.fibers.size(), own = here.running / EMULATED_WARP * EMULATED_WARP;
+    for (size_t i = 1; i < EMULATED_WARP; ++i) {
+        size_t at = own + (here.running + i) % EMULATED_WARP;
+        if (at < count && can_run(&here.fibers[at])) return at;
+    }
+    bool more = here.started < here.threads && count < MOST_THREADS;
+    bool fill = more && count % EMULATED_WARP; /* those of a warp first */
+    for (size_t at = 0; at < count && !fill; ++at)
+        if (at != here.running && can_run(&here.fibers[at])) return at;
+    if (!more) report_deadlock();
+    here.fibers.push_back({});
+    create(&here.fibers.back(), count);
+    return count;
+}
+
+/* Leaves the running fiber, for another or for run_threads. */
+void to_next(void)
+{
+    void **save = &here.fibers[here.running].saved;
+    if (here.ended == here.threads) {
+        hil_emulator_switch(save, here.caller);
+        return;
+    }
+    here.running = find_next();
+    hil_emulator_switch(save, here.fibers[here.running].saved);
+}
+
 void run_threads(void)
 {
-    while (here.ended < here.threads) {
-        bool ran = false;
-        for (size_t i = 0; i < here.fibers.size() && here.ended < here.threads; ++i)
-            if (can_run(&here.fibers[i])) {
-                if (here.fibers[i].thread) here.fibers[i].thread->waits = NULL;
-                resume(&here.fibers[i]);
-                ran = true;
-            }
-        if (here.started < here.threads && here.fibers.size() < MOST_THREADS) {
-            here.fibers.push_back({});
-            create(&here.fibers.back());
-        } else if (!ran) {
-            report_deadlock();
-        }
+    if (here.fibers.empty()) {
+        here.fibers.push_back({});
+        create(&here.fibers.back(), 0);
     }
+    here.running = 0;
+    hil_emulator_switch(&here.caller, here.fibers[0].saved);
 }
 
 void begin_block(dim3 grid, dim3 size, dimensions block)
@@ -199,7 +224,8 @@ void begin_block(dim3 grid, dim3 size, dimensions block)
     here.started = here.ended = 0;
     here.all = {here.threads, 0, 0};
     here.thread.resize((size_t)here.threads);
-    here.warps.assign((size_t)((here.threads + EMULATED_WARP - 1) / EMULATED_WARP), {});
+    here.warps.resize((size_t)((here.threads + EMULATED_WARP - 1) / EMULATED_WARP));
+    for (warp &each : here.warps) each.lanes = {0, 0, 0};
     for (int i = 0; i < here.threads; ++i) {
         gpu_thread *t = &here.thread[(size_t)i];
         unsigned n = (unsigned)i;
@@ -243,28 +269,30 @@ void warp_barrier(void)
     wait_at(&own_warp(self())->lanes);
 }
 
-int lane_id(void)
+static int lane_id(void)
 {
     return self()->index % EMULATED_WARP;
 }
 
-/* Shows the words of all lanes to all; until the second exchange after this one. */
-typedef uint32_t lane_words[MOST_WORDS];
-static const lane_words *show(const uint32_t *words, int count)
+/* Shows a word of each lane to all of the warp. */
+static const uint64_t *show(uint64_t word)
 {
     gpu_thread *t = self();
     warp *w = own_warp(t);
-    lane_words *all = w->word[t->exchanges++ % 2];
-    memcpy(all[lane_id()], words, (size_t)count * sizeof *words);
+    uint64_t *all = w->word[t->exchanges++ % 2];
+    all[lane_id()] = word;
     wait_at(&w->lanes);
     return all;
 }
 
 uint64_t exchange(uint64_t value, int lane)
 {
-    const uint32_t words[] = {(uint32_t)value, (uint32_t)(value >> 32)};
-    const uint32_t *from = show(words, 2)[lane & (EMULATED_WARP - 1)];
-    return from[0] | (uint64_t)from[1] << 32;
+    return show(value)[lane & (EMULATED_WARP - 1)];
+}
+
+uint64_t exchange_across(uint64_t value, int mask)
+{
+    return exchange(value, lane_id() ^ mask);
 }
 
 void *dynamic_shared(void)
@@ -314,12 +342,12 @@ void wait_copies(int left)
 void load_registers(void *const all[5], bool transposed)
 {
     int row = lane_id() / 4, pair = lane_id() % 4;
-    const lane_words *at = show((const uint32_t *)all[4], 1);
+    const uint64_t *at = show(*(const uint32_t *)all[4]);
     for (int i = 0; i < 4; ++i) {
         uint16_t two[2];
         for (int k = 0; k < 2; ++k) {
             int line = transposed ? 2 * pair + k : row, column = transposed ? row : 2 * pair + k;
-            two[k] = ((const uint16_t *)shared_pointer(at[8 * i + line][0]))[column];
+            two[k] = ((const uint16_t *)(here.dynamic + at[8 * i + line]))[column];
         }
         *(uint32_t *)all[i] = two[0] | (uint32_t)two[1] << 16;
     }
@@ -328,35 +356,58 @@ void load_registers(void *const all[5], bool transposed)
 uint32_t transpose_matrix(uint32_t x)
 {
     int row = lane_id() / 4, pair = lane_id() % 4, shift = 16 * (row % 2);
-    const lane_words *all = show(&x, 1);
-    uint32_t first = all[8 * pair + row / 2][0], second = all[8 * pair + 4 + row / 2][0];
-    return (first >> shift & 0xffff) | (second >> shift & 0xffff) << 16;
+    const uint64_t *all = show(x);
+    uint64_t first = all[8 * pair + row / 2], second = all[8 * pair + 4 + row / 2];
+    return (uint32_t)((first >> shift & 0xffff) | (second >> shift & 0xffff) << 16);
 }
 
-static float number_of(uint32_t word, int high, bool bf16)
+static float number_of(uint16_t bits, bool bf16)
 {
-    uint16_t bits = (uint16_t)(word >> 16 * high);
     if (bf16) return __uint_as_float((unsigned)bits << 16);
     __half x;
     memcpy(&x, &bits, sizeof x);
     return __half2float(x);
 }
 
+/* The two numbers of a register, `apart` from each other. */
+static void unpack(float *to, int apart, const void *from, bool bf16)
+{
+    uint32_t word = *(const uint32_t *)from;
+    to[0] = number_of((uint16_t)word, bf16);
+    to[apart] = number_of((uint16_t)(word >> 16), bf16);
+}
+
+static void multiply(factors *f)
+{
+    for (int i = 0; i < 16; ++i) {
+        four *sum = f->c[i], low = sum[0], high = sum[1];
+        for (int k = 0; k < 16; ++k) {
+            float a = f->a[i][k];
+            low += a * f->b[k][0];
+            high += a * f->b[k][1];
+        }
+        sum[0] = low, sum[1] = high;
+    }
+    f->done = true;
+}
+
 /* Lane 4 g + t has of a rows g and g + 8, columns 2 t and 2 t + 8 and their neighbours; of b the
    same rows of column g; of c rows g and g + 8, columns 2 t and 2 t + 1. */
 void multiply_registers(void *const all[10], bool bf16)
 {
-    uint32_t words[MOST_WORDS];
-    for (int i = 0; i < MOST_WORDS; ++i)
-        words[i] = __float_as_uint(number_of(*(const uint32_t *)all[4 + i / 2], i % 2, bf16));
+    gpu_thread *lane = self();
+    warp *w = own_warp(lane);
+    factors *f = &w->product[lane->exchanges++ % 2];
     int g = lane_id() / 4, t = lane_id() % 4;
-    const float *lanes = (const float *)show(words, MOST_WORDS);
-    for (int k = 0; k < 16; ++k)
-        for (int i = 0; i < 4; ++i) {
-            const float *row = lanes + (4 * g + k % 8 / 2) * MOST_WORDS;
-            const float *column = lanes + (4 * (2 * t + i % 2) + k % 8 / 2) * MOST_WORDS;
-            *(float *)all[i] += row[k / 8 * 4 + i / 2 * 2 + k % 2] * column[8 + k / 8 * 2 + k % 2];
-        }
+    float *b = (float *)f->b + g, *c[2] = {(float *)f->c[g] + 2 * t, (float *)f->c[g + 8] + 2 * t};
+    f->done = false;
+    for (int i = 0; i < 4; ++i) c[i / 2][i % 2] = *(const float *)all[i];
+    for (int i = 0; i < 4; ++i)
+        unpack(&f->a[g + i % 2 * 8][2 * t + i / 2 * 8], 1, all[4 + i], bf16);
+    for (int i = 0; i < 2; ++i) unpack(b + (2 * t + i * 8) * 8, 8, all[8 + i], bf16);
+    wait_at(&w->lanes);
+    if (!f->done) multiply(f);
+    for (int i = 0; i < 4; ++i) *(float *)all[i] = c[i / 2][i % 2];
 }
 
 } // namespace emulator

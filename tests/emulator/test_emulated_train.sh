@@ -5,7 +5,7 @@ set -u
 HILBERT=$BUILD/emulated/hilbert
 [ -x "$HILBERT" ] || { echo "skipped: built without the emulated GPU"; exit 77; }
 export LD_LIBRARY_PATH=$BUILD/emulated
-device=cuda exact=0 steps=2 parts=60 kills='' limit=
+device=cuda exact=0 steps=2 parts=60 kills='' limit='--device-memory 64M'
 . "$TESTS/gpu/device.sh"
 
 # check MODEL DTYPE LIMIT OPTIONS...
@@ -15,7 +15,7 @@ check()
     train "$1" cpu --dtype "$2" --device cpu $more
     check_placements "$1" "$2"
     near cpu roomy "$3"
-    HIL_EMULATED_STREAMS=early train "$1" early --dtype "$2" --device cuda $more
+    HIL_EMULATED_STREAMS=early train "$1" early --dtype "$2" --device cuda $limit $more
     same roomy early
     echo "$1 $2: ok"
 }

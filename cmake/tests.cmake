@@ -83,7 +83,7 @@ if(HIL_HAS_EMULATOR)
     add_dependencies(${name} hilbert_emulated)
     add_test(NAME ${name} COMMAND ${name})
     set_tests_properties(${name} PROPERTIES LABELS emulator TIMEOUT 1800 ENVIRONMENT
-      "${libraries};HIL_SAMPLE=8")
+      "${libraries};HIL_SAMPLE=1")
     add_test(NAME ${name}_full CONFIGURATIONS soak COMMAND ${name})
     set_tests_properties(${name}_full PROPERTIES LABELS "soak;emulator" TIMEOUT 7200 ENVIRONMENT
       "${libraries}")

@@ -459,21 +459,51 @@ static void gpu_same_all(const gpu_case *c, gpu_side *a, gpu_side *b)
                      sizeof(float));
 }
 
-/* Whether a case is checked. HIL_SAMPLE=N, for an emulated GPU: about one of N, and none that is
-   large. */
+/* Whether this is an emulated GPU, which is slow: a sample of the cases is checked. */
+static inline bool gpu_samples(void)
+{
+    return getenv("HIL_SAMPLE") != NULL;
+}
+
+static uint64_t gpu_mix(uint64_t key, const void *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; ++i)
+        key = (key ^ ((const unsigned char *)bytes)[i]) * 0x100000001b3;
+    return key;
+}
+
+/* Whether a case is in the sample: the first of each operation; if it is not huge the first of each
+   name and shape; if it is small these for each dtype, and whether gradients are added to. */
 static bool gpu_is_sampled(const gpu_case *c)
 {
-    static uint32_t cases;
-    const char *each = getenv("HIL_SAMPLE");
-    uint32_t mixed = ++cases * 2654435761u >> 16;
+    enum { OP, NAME, SHAPE, NAME_TYPE, SHAPE_TYPE, KEYS };
+    static uint64_t seen[4096];
+    static size_t count;
+    uint64_t key[KEYS] = {gpu_mix(0, &c->op, sizeof c->op), gpu_mix(1, c->name, strlen(c->name)),
+                          gpu_mix(2, c->in, sizeof c->in)};
+    key[SHAPE] = gpu_mix(gpu_mix(key[SHAPE], c->rows, sizeof c->rows), c->cols, sizeof c->cols);
+    key[NAME_TYPE] = gpu_mix(gpu_mix(key[NAME], &c->compute, sizeof c->compute), &c->add, 1);
+    key[SHAPE_TYPE] = gpu_mix(key[SHAPE], &c->compute, sizeof c->compute);
     int64_t elements = 0;
     for (int i = 0; i < c->ins; ++i) elements += hil_shape_count(&c->in[i]);
-    return !each || (elements < 200000 && mixed % (uint32_t)strtoul(each, NULL, 10) == 0);
+    for (int i = 0; i < c->params; ++i) elements += c->rows[i] * c->cols[i];
+    int keys = elements < 100000 ? KEYS : elements < 8000000 ? NAME_TYPE : NAME;
+    bool is_new[KEYS], wanted = false;
+    for (int k = 0; k < KEYS; ++k) {
+        is_new[k] = true;
+        for (size_t i = 0; i < count; ++i) is_new[k] = is_new[k] && seen[i] != key[k];
+        wanted = wanted || (is_new[k] && k < keys);
+    }
+    for (int k = 0; k < KEYS && wanted; ++k) {
+        CHECK(count < sizeof seen / sizeof *seen);
+        if (is_new[k]) seen[count++] = key[k];
+    }
+    return wanted;
 }
 
 static void gpu_check(gpu_case c)
 {
-    if (!gpu_is_sampled(&c)) return;
+    if (gpu_samples() && !gpu_is_sampled(&c)) return;
     gpu_side side[3] = {{.device = NULL}, {.device = gpu}, {.device = gpu}};
     for (int i = 0; i < 3; ++i) {
         gpu_make(&c, &side[i]);

@@ -243,7 +243,7 @@ def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = 
     Returns the same object with two more methods, `backward(loss)` and `step()`, and the attributes
     `optimizer` and `hilbert`. Several `backward` calls before one `step` accumulate.
 
-    optimizer: "adamw", "adamw8bit", "lion", "muon", or a torch.optim.AdamW, whose groups are taken over.
+    optimizer: "adamw", "adamw8bit", "lion", "muon", or a torch.optim.AdamW, whose groups and moments are taken over.
     params: groups as torch.optim takes them; names instead of parameters are allowed too.
     clip: gradients are scaled down to this norm; 0: never.
     dtype: "fp32", "bf16" or "fp16", in which the model computes (masters are fp32), or PyTorch's name
@@ -296,6 +296,8 @@ def place(arguments: Mapping[str, Any]) -> Offload:
         state.discard()
 
     model.hilbert, model.zero_grad, model.__reduce_ex__ = state, zero_grad, refuse_copy
+    if isinstance(arguments["optimizer"], torch.optim.Optimizer):
+        state.optimizer.take_states(arguments["optimizer"].state)
     return state
 
 

@@ -122,6 +122,14 @@ class Optimizer(torch.optim.Optimizer):
             store.write(slot, state["exp_avg_sq"], _c.MOMENT2)
         store.set_updates(slot, int(state["step"]))
 
+    def take_states(self, states: Dict[Any, Dict[str, torch.Tensor]]) -> None:
+        """Moves those of an optimizer of PyTorch with the same groups here."""
+        params = [param for group in self.param_groups for param in group["params"]]
+        for index, param in enumerate(params):
+            state = states.pop(param, None)
+            if state:
+                self.load_part(index, state)
+
     def state_dict(self) -> Dict[str, Any]:
         """As that of torch.optim.AdamW, in host memory."""
         packed = super().state_dict()

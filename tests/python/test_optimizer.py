@@ -54,6 +54,23 @@ def test_defaults(tmp_path):
         assert hilbert.offload(model, **given, **third(model, tmp_path)).optimizer.defaults["lr"] == 3e-3
 
 
+def test_moments_of_an_optimizer_that_was_used(tmp_path):
+    """Steps before offload, or states that it loaded, count."""
+    torch.manual_seed(8)
+    theirs = Net()
+    optimizer = torch.optim.AdamW(groups(theirs), lr=1e-3)
+    for x in inputs(3):
+        loss_of(theirs, x).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    mine = copy.deepcopy(theirs)
+    used = torch.optim.AdamW(groups(mine), lr=1e-3)
+    used.load_state_dict(optimizer.state_dict())
+    mine = hilbert.offload(mine, optimizer=used, **third(mine, tmp_path))
+    assert not used.state  # nothing is held twice
+    run(mine, theirs, optimizer, 4)
+
+
 def test_state_dict_is_that_of_torch(tmp_path):
     mine, theirs, optimizer = twins(tmp_path)
     run(mine, theirs, optimizer, 3)

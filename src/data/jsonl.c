@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MARK "\xEF\xBB\xBF" /* the byte order mark */
+
 static hil_status fail_line(const hil_jsonl *jsonl, const char *what)
 {
     return hil_fail(HIL_ERR_INPUT, "%s line %lld: %s", jsonl->path, (long long)jsonl->line, what);
@@ -63,7 +65,7 @@ static hil_status take_text(hil_jsonl *jsonl, const char *text, size_t size)
 static hil_status take_line(hil_jsonl *jsonl, const char *line, size_t size)
 {
     ++jsonl->line;
-    if (jsonl->line == 1 && size >= 3 && memcmp(line, "\xEF\xBB\xBF", 3) == 0) {
+    if (jsonl->line == 1 && size >= 3 && memcmp(line, MARK, 3) == 0) {
         line += 3;
         size -= 3;
     }
@@ -85,13 +87,9 @@ static hil_status add_partial(hil_jsonl *jsonl, const char *bytes, size_t size)
     return hil_text_add(&jsonl->partial, bytes, size);
 }
 
-/* Whether a byte order mark goes on with this byte. */
-static bool is_mark(hil_json_place *p, char byte)
+static hil_status fail_layout(const hil_jsonl *jsonl)
 {
-    static const char mark[] = "\xEF\xBB\xBF";
-    if (p->state != HIL_JSON_START || p->mark >= 3 || byte != mark[p->mark]) return false;
-    ++p->mark;
-    return true;
+    return fail_line(jsonl, "expected an array of JSON objects, or objects in a row");
 }
 
 /* One byte outside of records: begins one, or goes on in the array. */
@@ -100,7 +98,15 @@ static hil_status step_between(hil_jsonl *jsonl, char byte)
     hil_json_place *p = &jsonl->place;
     if (jsonl->line == 0) jsonl->line = 1;
     if (byte == '\n') ++jsonl->line;
-    if (strchr(" \t\r\n", byte) ? byte != 0 : is_mark(p, byte)) return HIL_OK;
+    if (p->mark < 3) { /* whole, or not at all, and nothing before it */
+        if (byte == MARK[p->mark]) {
+            ++p->mark;
+            return HIL_OK;
+        }
+        if (p->mark > 0) return fail_layout(jsonl);
+        p->mark = 3;
+    }
+    if (byte && strchr(" \t\r\n", byte)) return HIL_OK;
     bool first = p->state == HIL_JSON_START, after = p->state == HIL_JSON_AFTER;
     if (byte == '[' && first) {
         p->is_array = true;
@@ -113,9 +119,8 @@ static hil_status step_between(hil_jsonl *jsonl, char byte)
         p->depth = 1;
         p->newlines = 0;
     } else {
-        return fail_line(jsonl, p->state == HIL_JSON_CLOSED
-                                    ? "more text follows the array"
-                                    : "expected an array of JSON objects, or objects in a row");
+        return p->state == HIL_JSON_CLOSED ? fail_line(jsonl, "more text follows the array")
+                                           : fail_layout(jsonl);
     }
     return HIL_OK;
 }
@@ -164,6 +169,7 @@ static hil_status add_values(hil_jsonl *jsonl, const char *bytes, size_t size)
 static hil_status end_values(const hil_jsonl *jsonl)
 {
     const hil_json_place *p = &jsonl->place;
+    if (p->mark == 1 || p->mark == 2) return fail_layout(jsonl);
     if (p->depth) return fail_line(jsonl, "the file ends within this record");
     if (p->is_array && p->state != HIL_JSON_CLOSED)
         return fail_line(jsonl, "the file ends within its array");

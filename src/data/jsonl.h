@@ -21,7 +21,7 @@ typedef struct hil_json_place {
     bool is_array, in_string, escaped;
     int64_t depth;    /* brackets open in the record; 0: between records */
     int64_t newlines; /* in the record so far */
-    int mark;         /* bytes of a byte order mark seen */
+    int mark;         /* bytes of a byte order mark seen; 3 also if there is none */
 } hil_json_place;
 
 /* Set the first six fields, the rest to zeros. Owns `partial`, a record that has not ended yet. */

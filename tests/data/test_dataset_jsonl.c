@@ -103,6 +103,9 @@ static void check_values(void)
     check_documents("[]", "");
     check_documents(" \n[\r\n]\n", "");
     check_documents("[{\"text\": \"a\"}]", "[|a]");
+    check_refused("\xEF[{\"text\": \"a\"}]", "x.json line 1: expected an array");
+    check_refused("\xEF\xBB", "x.json line 1: expected an array");
+    check_refused("\xEF \xBB\xBF{\"text\": \"a\"}", "x.json line 1: expected an array");
     check_documents("\xEF\xBB\xBF[\n  {\n    \"text\": \"a\"\n  },\n  {\"text\": \"b\"}\n]\n",
                     "[|a][|b]");
     check_documents("{\"text\": \"a\"}\n{\"text\":\n\"b\"} {\"text\": \"c\"}", "[|a][|b][|c]");

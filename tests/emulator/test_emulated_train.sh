@@ -21,8 +21,9 @@ check()
 }
 
 check llama bf16 0.01
+check llama fp8 0.01
 check gpt2 fp32 0.001
 check cohere fp32 0.001
 check llama fp32 0.001 --optimizer muon
-check qwen3_moe bf16 0.01
-check gpt_oss bf16 0.01
+check qwen3_moe bf16 0.05 # a token near a tie of two experts may go to the other one
+check gpt_oss bf16 0.05

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import os
 import resource
@@ -216,6 +217,24 @@ def _refuse_step(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> No
 
 
 register_optimizer_step_pre_hook(_refuse_step)
+
+
+def _refuse_clipping(name: str, instead: str) -> None:
+    """PyTorch's function of this name would find no gradients here, and do nothing."""
+    clip = getattr(nn.utils, name)
+
+    @functools.wraps(clip)
+    def guarded(parameters: Any, *args: Any, **kwargs: Any) -> Any:
+        params = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+        if find_state(params) is not None:
+            raise UsageError(f"{name} finds no gradients: those of an offloaded model are in hilbert's store; {instead}")
+        return clip(params, *args, **kwargs)
+
+    setattr(nn.utils, name, guarded)
+
+
+_refuse_clipping("clip_grad_norm_", "give clip=MAX_NORM to hilbert.offload")
+_refuse_clipping("clip_grad_value_", "clipping by value is not supported")
 
 
 def _main_dtype(model: nn.Module) -> torch.dtype:

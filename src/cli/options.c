@@ -39,8 +39,6 @@ static const struct {
     {"model-name-or-path", "model"},
     {"train-file", "data"},
     {"gradient-checkpointing", "recompute"},
-    {"gradient-accumulation-steps", "micro-batch"},
-    {"grad-accum", "micro-batch"},
     {"micro-batch-size", "micro-batch"},
     {"sequence-len", "seq"},
     {"dataset", "data"},
@@ -89,6 +87,12 @@ hil_status hil_option_find(const hil_command *command, const char *name, const c
         *out = &command->option[i];
         return HIL_OK;
     }
+    if (same_name(name, "gradient-accumulation-steps") || same_name(name, "grad-accum"))
+        return hil_fail(
+            HIL_ERR_USAGE,
+            "%sunknown option --%s; a step has --batch sequences, of which --micro-batch "
+            "are computed at once: give their numbers, not the quotient",
+            where, name);
     const char *near = suggest(name, names, command->count);
     const char *open = *where ? "\"" : "--", *close = *where ? "\"" : "";
     if (near)

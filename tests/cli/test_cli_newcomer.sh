@@ -146,7 +146,7 @@ fails 1 "or hilbert's examples/chat_template.jinja, into the folder" \
 
 # Names that other trainers have for the same thing.
 fails 2 "did you mean --rank?" train --lora-r 8
-fails 2 "did you mean --micro-batch?" train --gradient_accumulation_steps 8
+fails 2 "of which --micro-batch are computed at once" train --gradient_accumulation_steps 8
 fails 2 "did you mean --base-dtype?" train --load-in-4bit
 fails 2 "did you mean --max-tokens?" generate --max-new-tokens 8
 fails 2 "give --adapter lora --base-dtype nf4" "${bytes[@]}" --data data.txt --adapter qlora

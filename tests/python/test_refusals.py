@@ -149,3 +149,16 @@ for name in "offload", "Accelerator", "Trainer", "SFTTrainer":
         raise AssertionError(name)
 """
     subprocess.run([sys.executable, "-c", code], env=environment(), check=True, timeout=60)
+
+
+def test_clipping_by_pytorch():
+    model, other = hilbert.offload(net(), **ROOM), net()
+    model.backward(model(torch.ones(2, 8)).sum())
+    with pytest.raises(hilbert.UsageError, match="give clip=MAX_NORM to hilbert.offload"):
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    with pytest.raises(hilbert.UsageError, match="by value"):
+        torch.nn.utils.clip_grad_value_(model.parameters(), 1.0)
+    model.step()
+    other(torch.ones(2, 8)).sum().backward()
+    assert nn.utils.clip_grad_norm_(other.parameters(), 1e-3) > 0
+    assert nn.utils.clip_grad_norm_(other[0].weight, 1.0) <= 1e-3

@@ -47,7 +47,6 @@ plant src/ops/bad.c '#include "train/run.h"' && finds src/ops/bad.c:2 'layering'
 plant src/ops/bad.c '#include "hilbert/run.h"' && finds src/ops/bad.c:2 'layering'
 plant src/format/bad.c '#include "data/jsonl.h"' && finds src/format/bad.c:2 'layering'
 plant src/cli/bad.c '#include "train/run.h"' && finds src/cli/bad.c:2 'cli uses only'
-plant src/ops/bad.cu 'bool b(const hil_op *o)\n{\n    return o == &hil_op_add;\n}' && finds src/ops/bad.cu:4 'compare their names'
 plant src/base/bad.c '#include "odd/file.h"' && finds src/base/bad.c:2 'no layer is known'
 plant src/base/bad.c '#include "../io/file.h"' && finds src/base/bad.c:2 'include by folder and name'
 plant src/base/bad.c '#include <hilbert/status.h>' && finds src/base/bad.c:2 'inside the tree'
@@ -57,6 +56,7 @@ plant include/hilbert/run.h 'typedef struct hil_run_options {\n    int depth;\n}
     finds include/hilbert/run.h:3 'begins with size_t size'
 plant include/hilbert/odd.h '#include "hilbert/run.h"' && finds include/hilbert/odd.h:2 'no layer is known'
 
+plant src/ops/bad.cu 'bool b(const hil_op *o)\n{\n    return o == &hil_op_add;\n}' && finds src/ops/bad.cu:4 'compare their names'
 plant src/format/bad.h 'hil_status hil_bad_parse(hil_bad **out, const char *bytes,\n    size_t size);' &&
     check=fuzzers finds src/format/bad.h:2 'no fuzzer calls hil_bad_parse'
 

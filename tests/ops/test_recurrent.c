@@ -213,10 +213,10 @@ static void check_generation(void)
     filter.out = whole;
     run(filter, 0, LENGTH);
     filter.op = &hil_op_causal_conv_cached, filter.ins = 1, filter.out = parts;
-    for (size_t i = 0, at = 0; i < sizeof pieces / sizeof *pieces; at += (size_t)pieces[i++]) {
-        conv_attr.length = (int64_t)at;
-        conv_attr.past = past[i % 2], conv_attr.next = past[(i + 1) % 2];
-        run(filter, (int64_t)at, pieces[i]);
+    int64_t length = 0;
+    for (int i = 0; length < LENGTH; length += pieces[i++]) {
+        conv_attr = (hil_conv_attr){SIZE, past[i % 2], past[(i + 1) % 2], length};
+        run(filter, length, pieces[i]);
     }
     CHECK(memcmp(whole, parts, sizeof whole) == 0);
     for (int i = 0; i < 4; ++i) free(x[i].data);

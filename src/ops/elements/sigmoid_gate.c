@@ -76,7 +76,7 @@ static void multiply_row(const hil_op_call *call, int64_t row, const hil_tensor 
 
 static bool has_many(const hil_op_call *call)
 {
-    return hil_shape_cols(&call->in[1].shape) > 1;
+    return hil_shape_cols(&call->in[1].shape) != 1;
 }
 
 static void forward_rows(void *context, int64_t task, int thread)

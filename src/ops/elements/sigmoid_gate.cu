@@ -79,7 +79,7 @@ struct gate_backward {
 
 static bool has_many(const hil_op_call *call)
 {
-    return hil_shape_cols(&call->in[1].shape) > 1;
+    return hil_shape_cols(&call->in[1].shape) != 1;
 }
 
 static hil_status forward(hil_op_call *call)

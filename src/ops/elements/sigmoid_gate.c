@@ -1,4 +1,4 @@
-/* sigmoid_gate.c - each row of x times the sigmoid of one number, or of as many. */
+/* sigmoid_gate.c - x times the sigmoids of its gates: one for each row, or one for each element. */
 #include "ops/infer.h"
 #include "ops/ops.h"
 #include "ops/rows/rows.h"

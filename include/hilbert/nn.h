@@ -138,8 +138,8 @@ typedef struct hil_rope_options {
     const float *longer;
     int64_t longer_than;
     int64_t first; /* numbers of each head before those that turn */
-    /* Position p is multiplied by 1 + growth log(1 + p / growth_from), the quotient rounded down;
-       0: it is not. For heads of which all numbers turn. */
+    /* Heads at position p are scaled by 1 + growth * log(1 + floor(p / growth_from)); 0: they are
+       not. Only where all numbers of a head turn. */
     double growth;
     int64_t growth_from;
 } hil_rope_options;

@@ -41,6 +41,8 @@ static hil_status add_record(void *context, const hil_record *record, int64_t li
     *hash = hil_hash(*hash, record->text, record->text_size);
     *hash = hil_hash(*hash, record->rejected, record->rejected_size);
     *hash = hil_hash(*hash, &line, sizeof line);
+    for (size_t i = 0; i < record->row.size; ++i)
+        *hash = hil_hash(*hash, &record->row.token[i], sizeof record->row.token[i]);
     if (record->variables) add_conversation(record->variables, hash);
     if (record->worse) add_conversation(record->worse, hash);
     return HIL_OK;

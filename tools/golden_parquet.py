@@ -227,8 +227,6 @@ def refused():
         pq.write_table(short, os.path.join(ROOT, "bad_%s.parquet" % codec), compression=codec, store_schema=False)
     pq.write_table(short, os.path.join(ROOT, "bad_split.parquet"), compression="none", use_dictionary=False,
                    column_encoding={"f": "BYTE_STREAM_SPLIT"}, store_schema=False)
-    pq.write_table(pa.table({"input_ids": pa.array([[1, 2], [3]], pa.list_(pa.int32()))}),
-                   os.path.join(ROOT, "bad_ids.parquet"), store_schema=False)
     kinds_of = {
         "map": pa.array([[("a", "b")]], pa.map_(pa.string(), pa.string())),
         "date": pa.array([datetime.date(2024, 7, 26)]),

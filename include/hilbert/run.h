@@ -93,7 +93,7 @@ typedef struct hil_train_options {
     const char *probe_cache;      /* file that caches measured speeds; NULL: none */
     const volatile int *stop;     /* a non-zero value asks the run to stop; may be NULL */
     const char *format;           /* of records: "text", "prompt", "messages", "sharegpt", "alpaca",
-                                     "preference" or, as its first record shows, "auto" */
+                                     "tokens", "preference" or, as its first record shows, "auto" */
     const char *train_on;         /* what is learned of conversations: "assistant", "last", "all" */
     const char *const *eval_sets; /* to evaluate on, each for itself, beside eval_data */
     size_t eval_set_count;

@@ -145,7 +145,8 @@ hil_status hil_option_parse_disk(const char *label, const char *text, char *path
 /* The options for records of .jsonl files; `prefix` is the path to the fields in `type`. */
 #define HIL_RECORD_ROWS(type, prefix)                                                              \
     HIL_ROW("format", WORD, type, prefix format,                                                   \
-            "auto|text|prompt|messages|sharegpt|alpaca|preference", "what .jsonl files hold"),     \
+            "auto|text|prompt|messages|sharegpt|alpaca|tokens|preference",                         \
+            "what .jsonl files hold"),                                                             \
         HIL_ROW("train-on", WORD, type, prefix train_on, "assistant|last|all",                     \
                 "what is learned of a conversation")
 

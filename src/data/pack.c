@@ -167,19 +167,22 @@ static hil_status encode_conversation(struct pack *pack, const json_t *variables
     return hil_dialogue_encode(&pack->dialogue, variables);
 }
 
+/* Puts the record's place before the message of a failure. */
+static hil_status name_record(const struct pack *pack, int64_t line, hil_status status)
+{
+    char message[900];
+    if (status != HIL_ERR_INPUT) return status;
+    snprintf(message, sizeof message, "%s", hil_status_message());
+    return hil_fail(status, "%s %s %lld: %s", pack->path, pack->unit, (long long)line, message);
+}
+
 /* Appends a conversation to pack->example. */
 static hil_status add_conversation(struct pack *pack, const json_t *variables, bool last_only,
                                    int64_t line)
 {
     const hil_dialogue *d = &pack->dialogue;
     size_t at = pack->example_size;
-    hil_status status = encode_conversation(pack, variables, last_only);
-    if (status == HIL_ERR_INPUT) {
-        char message[900];
-        snprintf(message, sizeof message, "%s", hil_status_message());
-        return hil_fail(status, "%s %s %lld: %s", pack->path, pack->unit, (long long)line, message);
-    }
-    HIL_TRY(status);
+    HIL_TRY(name_record(pack, line, encode_conversation(pack, variables, last_only)));
     ++pack->conversations;
     HIL_TRY(add_marked(pack, d->ids.data, d->ids.size, HIL_MARK_NO_LOSS));
     for (size_t i = 0; i < d->rendering.span_count; ++i)
@@ -206,6 +209,13 @@ static hil_status pack_pair(struct pack *pack, const hil_record *record, int64_t
     return hil_windows_pair(pack->windows, pack->example, size);
 }
 
+static hil_status pack_tokens(struct pack *pack, hil_token_row row, int64_t line)
+{
+    HIL_TRY(name_record(pack, line, hil_token_row_check(&row, pack->options->vocab)));
+    if (pack->options->answers == HIL_ANSWERS_ALL) hil_token_row_learn_all(&row);
+    return hil_windows_example(pack->windows, row.token, row.size);
+}
+
 static hil_status pack_record(void *context, const hil_record *record, int64_t line)
 {
     struct pack *pack = context;
@@ -216,6 +226,8 @@ static hil_status pack_record(void *context, const hil_record *record, int64_t l
     case HIL_RECORD_CONVERSATION:
         HIL_TRY(add_conversation(pack, record->variables, record->last_only, line));
         break;
+    case HIL_RECORD_TOKENS:
+        return pack_tokens(pack, record->row, line);
     case HIL_RECORD_EXAMPLE:
         HIL_TRY(add_example(pack, record));
         break;

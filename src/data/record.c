@@ -10,6 +10,7 @@ static const char *const words[] = {
     [HIL_FORMAT_PROMPT] = "prompt",     [HIL_FORMAT_PLAIN] = "",
     [HIL_FORMAT_MESSAGES] = "messages", [HIL_FORMAT_SHAREGPT] = "sharegpt",
     [HIL_FORMAT_ALPACA] = "alpaca",     [HIL_FORMAT_PREFERENCE] = "preference",
+    [HIL_FORMAT_TOKENS] = "tokens",
 };
 
 /* What is expected of an object, for errors. */
@@ -21,6 +22,7 @@ static const char *const expected[] = {
     [HIL_FORMAT_SHAREGPT] = "\"conversations\"",
     [HIL_FORMAT_ALPACA] = "\"instruction\" and \"output\"",
     [HIL_FORMAT_PREFERENCE] = "\"chosen\" and \"rejected\"",
+    [HIL_FORMAT_TOKENS] = "\"input_ids\"",
 };
 
 hil_status hil_record_format_read(const char *word, hil_record_format *format)
@@ -33,8 +35,8 @@ hil_status hil_record_format_read(const char *word, hil_record_format *format)
         return HIL_OK;
     }
     return hil_fail(HIL_ERR_USAGE,
-                    "--format must be auto, text, prompt, messages, sharegpt, alpaca or "
-                    "preference, not '%s'",
+                    "--format must be auto, text, prompt, messages, sharegpt, alpaca, tokens "
+                    "or preference, not '%s'",
                     word);
 }
 
@@ -61,16 +63,20 @@ static bool fits(hil_record_format format, const json_t *object)
         return has(object, "instruction") && has(object, "output");
     case HIL_FORMAT_PREFERENCE:
         return has(object, "chosen") && has(object, "rejected");
+    case HIL_FORMAT_TOKENS:
+        return has(object, "input_ids");
     default:
         return false;
     }
 }
 
-/* Conversations come first: their records often have a "prompt" or a rendered "text" beside. */
+/* Token ids come first, as in TRL: somebody made them of what is beside them. Then conversations:
+   their records often have a "prompt" or a rendered "text" beside. */
 static hil_record_format detect(const json_t *object)
 {
-    static const hil_record_format order[] = {HIL_FORMAT_MESSAGES, HIL_FORMAT_SHAREGPT,
-                                              HIL_FORMAT_PLAIN, HIL_FORMAT_ALPACA};
+    static const hil_record_format order[] = {HIL_FORMAT_TOKENS, HIL_FORMAT_MESSAGES,
+                                              HIL_FORMAT_SHAREGPT, HIL_FORMAT_PLAIN,
+                                              HIL_FORMAT_ALPACA};
     for (size_t i = 0; i < sizeof order / sizeof *order; ++i)
         if (fits(order[i], object)) return order[i];
     return HIL_FORMAT_AUTO;
@@ -97,8 +103,8 @@ static hil_status fail_keys(const hil_record_rules *rules, const json_t *object)
         status = hil_fail(HIL_ERR_INPUT, "a pair of answers (found %s) is for --loss dpo", found);
     else if (format == HIL_FORMAT_AUTO)
         status = hil_fail(HIL_ERR_INPUT,
-                          "expected \"messages\", \"conversations\", \"instruction\" and "
-                          "\"output\", or %s, found %s; %s",
+                          "expected \"messages\", \"conversations\", \"input_ids\", "
+                          "\"instruction\" and \"output\", or %s, found %s; %s",
                           expected[HIL_FORMAT_PLAIN], found, rules->rename ? rules->rename : by_jq);
     else
         status = hil_fail(HIL_ERR_INPUT, "expected %s, found %s", expected[format], found);
@@ -187,7 +193,7 @@ hil_status hil_record_detect(hil_record_rules *rules, const json_t *object)
 
 const char *const *hil_record_keys(hil_record_format format)
 {
-    enum { MOST = 6 };
+    enum { MOST = 8 };
     static const char *const keys[][MOST] = {
         [HIL_FORMAT_AUTO] = {NULL},
         [HIL_FORMAT_TEXT] = {"text", NULL},
@@ -199,6 +205,8 @@ const char *const *hil_record_keys(hil_record_format format)
         [HIL_FORMAT_ALPACA] = {"instruction", "input", "output", "system", "history", NULL},
         [HIL_FORMAT_PREFERENCE] = {"prompt", "chosen", "rejected", "tools", "chat_template_kwargs",
                                    NULL},
+        [HIL_FORMAT_TOKENS] = {"input_ids", "labels", "attention_mask", "completion_mask",
+                               "assistant_masks", "position_ids", "seq_lengths", NULL},
     };
     return keys[format];
 }
@@ -209,6 +217,10 @@ hil_status hil_record_read(hil_record_rules *rules, const json_t *object, hil_re
     HIL_TRY(hil_record_detect(rules, object));
     hil_record_format format = rules->format;
     if (format == HIL_FORMAT_PREFERENCE) return read_pair(object, record);
+    if (format == HIL_FORMAT_TOKENS) {
+        record->kind = HIL_RECORD_TOKENS;
+        return hil_token_row_read(object, &record->row);
+    }
     if (format == HIL_FORMAT_ALPACA && !rules->chat) return read_alpaca(object, record);
     if (format < HIL_FORMAT_MESSAGES) {
         bool example = format == HIL_FORMAT_PROMPT || !has(object, "text");
@@ -225,5 +237,6 @@ void hil_record_free(hil_record *record)
     json_decref(record->variables);
     json_decref(record->worse);
     hil_text_free(&record->own_prompt);
+    hil_token_row_free(&record->row);
     *record = (hil_record){0};
 }

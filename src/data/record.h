@@ -3,6 +3,7 @@
 #define HIL_DATA_RECORD_H
 
 #include "base/text.h"
+#include "data/token_row.h"
 
 #include <jansson.h>
 
@@ -10,12 +11,12 @@ typedef enum hil_record_kind {
     HIL_RECORD_TEXT,         /* a document */
     HIL_RECORD_EXAMPLE,      /* a prompt and its completion */
     HIL_RECORD_CONVERSATION, /* messages for the chat template */
+    HIL_RECORD_TOKENS,       /* a row of token ids */
     HIL_RECORD_PAIR,         /* two examples, or two conversations, of which the first is better */
 } hil_record_kind;
 
 /* `text` is the completion of an example, or the better one of a pair. Borrows from its object, and
-   owns `variables`, `worse` and
-   `own_prompt`. */
+   owns `variables`, `worse`, `own_prompt` and `row`. */
 typedef struct hil_record {
     hil_record_kind kind;
     const char *prompt, *text, *rejected;
@@ -24,6 +25,7 @@ typedef struct hil_record {
     bool last_only;      /* of a conversation, all but the last message is its prompt */
     json_t *worse;       /* of the other conversation of a pair */
     hil_text own_prompt; /* memory of a prompt that is not in the object */
+    hil_token_row row;   /* of HIL_RECORD_TOKENS */
 } hil_record;
 
 /* The keys of the objects in a file. */
@@ -36,9 +38,11 @@ typedef enum hil_record_format {
     HIL_FORMAT_SHAREGPT,   /* "conversations" of "from" and "value" */
     HIL_FORMAT_ALPACA,     /* "instruction", "input" and "output" */
     HIL_FORMAT_PREFERENCE, /* "chosen" and "rejected", with or without "prompt"; never detected */
+    HIL_FORMAT_TOKENS,     /* "input_ids", with "labels" or a mask */
 } hil_record_format;
 
-/* `word` is one of auto, text, prompt, messages, sharegpt, alpaca, preference; NULL is auto. */
+/* `word` is one of auto, text, prompt, messages, sharegpt, alpaca, tokens, preference; NULL is
+ * auto. */
 hil_status hil_record_format_read(const char *word, hil_record_format *format);
 
 /* How objects are read. */

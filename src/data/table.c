@@ -29,9 +29,6 @@ static hil_status detect(hil_table *table)
     for (size_t at = 0; status == HIL_OK && (key = hil_parquet_key(table->file, &at));)
         if (json_object_set_new(keys, key, json_null()) != 0)
             status = hil_fail(HIL_ERR_MEMORY, "out of memory: a schema");
-    if (status == HIL_OK && table->rules.format == HIL_FORMAT_AUTO &&
-        json_object_get(keys, "input_ids"))
-        table->rules.rename = "token ids are read from .npy files";
     if (status == HIL_OK) status = hil_record_detect(&table->rules, keys);
     json_decref(keys);
     return status;

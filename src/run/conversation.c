@@ -2,6 +2,7 @@
 #include "run/conversation.h"
 
 #include "base/json.h"
+#include "data/cache.h"
 #include "data/prompt.h"
 #include "io/file.h"
 #include "model/config.h"
@@ -62,6 +63,26 @@ static hil_status read_record(const hil_conversation_file *file, json_t **object
     return hil_fail(HIL_ERR_INPUT, "%s holds no conversation", file->path);
 }
 
+/* The ids of a row, and a span of each run of learned ones. */
+static hil_status learn_tokens(hil_conversation *c, hil_token_row *row)
+{
+    hil_dialogue *d = &c->dialogue;
+    hil_config config;
+    HIL_TRY(hil_config_open(&config, c->model));
+    HIL_TRY(hil_token_row_check(row, config.vocab));
+    if (d->answers == HIL_ANSWERS_ALL) hil_token_row_learn_all(row);
+    HIL_TRY(HIL_GROW(&d->learned, &d->learned_room, row->size));
+    size_t spans = 0;
+    for (size_t i = 0; i < row->size; ++i) {
+        HIL_TRY(hil_ids_add(&d->ids, (int32_t)(row->token[i] & HIL_MARK_ID)));
+        if (row->token[i] & HIL_MARK_NO_LOSS) continue;
+        if (!spans || d->learned[spans - 1].end != i) d->learned[spans++].begin = i;
+        d->learned[spans - 1].end = i + 1;
+    }
+    d->rendering.span_count = spans;
+    return HIL_OK;
+}
+
 /* Prompt and completion of plain text, as one conversation of which the completion is learned. */
 static hil_status learn_example(hil_conversation *c, const hil_record *record)
 {
@@ -94,6 +115,7 @@ hil_status hil_conversation_learn(hil_conversation *c, const char *model,
     bool narrow = c->record.last_only && c->dialogue.answers == HIL_ANSWERS_ASSISTANT;
     if (c->record.kind == HIL_RECORD_PAIR || narrow)
         c->dialogue.answers = HIL_ANSWERS_LAST; /* as in training */
+    if (c->record.kind == HIL_RECORD_TOKENS) return learn_tokens(c, &c->record.row);
     if (!c->record.variables) return learn_example(c, &c->record);
     HIL_TRY(hil_chat_template_open(&c->chat, model));
     c->dialogue.chat = c->chat;

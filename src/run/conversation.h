@@ -15,8 +15,8 @@ typedef struct hil_conversation_file {
     const char *path, *format, *train_on;
 } hil_conversation_file;
 
-/* A conversation, or a prompt and its completion, as training data: its tokens, and which of them
-   are learned. Owns all of it but the model's name. */
+/* A conversation, a prompt and its completion, or a row of token ids, as training data: its tokens,
+   and which of them are learned. Owns all of it but the model's name. */
 typedef struct hil_conversation {
     const char *model;
     hil_chat_template *chat;

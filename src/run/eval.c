@@ -105,8 +105,9 @@ static hil_status open_source(job *j, const hil_eval_options *o)
     HIL_TRY(hil_source_need_weights(&j->source, "eval"));
     HIL_TRY(hil_source_adapt_folder(&j->source, o->adapter));
     HIL_TRY(hil_source_loss(&j->source, o->loss, o->beta, &j->dpo_beta));
+    const hil_source_words words = {o->tokenizer, o->format};
     bool bytes;
-    HIL_TRY(hil_source_check_data(&j->source, o->tokenizer, o->data, o->data_count, &bytes));
+    HIL_TRY(hil_source_check_data(&j->source, &words, o->data, o->data_count, &bytes));
     return hil_source_seq(&j->source, o->seq, &j->seq);
 }
 

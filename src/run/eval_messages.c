@@ -32,6 +32,10 @@ static hil_status open_conversation(job *j, const hil_eval_options *o)
         return hil_fail(HIL_ERR_USAGE,
                         "%s holds a pair of answers: measure it with --loss dpo --data %s",
                         o->messages, o->messages);
+    if (j->conversation.record.row.documents > 1)
+        return hil_fail(HIL_ERR_USAGE,
+                        "%s holds several documents in one row: measure them with --data %s",
+                        o->messages, o->messages);
     int64_t length = (int64_t)j->conversation.dialogue.ids.size;
     if (length <= j->source.config.max_positions) return HIL_OK;
     return hil_fail(HIL_ERR_INPUT, "%s has %lld tokens, but the model only %lld positions",

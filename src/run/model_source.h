@@ -42,9 +42,13 @@ hil_status hil_source_open_tokenizer(hil_source *source);
    option --tokenizer, or NULL) is "bytes". For a bare config without a tokenizer, bytes are the
    default. */
 hil_status hil_source_need_tokenizer(const hil_source *source, const char *asked);
-/* The same for data files, of which those with token ids (.npy) need no tokenizer. *bytes: there is
-   text, and its bytes are the token ids. */
-hil_status hil_source_check_data(const hil_source *source, const char *asked,
+/* The options --tokenizer (may be NULL) and --format. */
+typedef struct hil_source_words {
+    const char *tokenizer, *format;
+} hil_source_words;
+/* The same for data files, of which those with token ids (.npy, or records by their format) need no
+   tokenizer. *bytes: there is text, and its bytes are the token ids. */
+hil_status hil_source_check_data(const hil_source *source, const hil_source_words *words,
                                  const char *const *path, size_t count, bool *bytes);
 /* Always fails: the message says that `folder` has no tokenizer.json and how to get one;
    `otherwise` is appended to it. */

@@ -73,11 +73,13 @@ hil_status hil_source_need_tokenizer(const hil_source *s, const char *asked)
         s->folder, "; or give --tokenizer bytes if the bytes of the text are its tokens");
 }
 
-hil_status hil_source_check_data(const hil_source *s, const char *asked, const char *const *path,
-                                 size_t count, bool *bytes)
+hil_status hil_source_check_data(const hil_source *s, const hil_source_words *words,
+                                 const char *const *path, size_t count, bool *bytes)
 {
     bool text;
+    const char *asked = words->tokenizer;
     HIL_TRY(hil_files_check(path, count, &text));
+    if (words->format && strcmp(words->format, "tokens") == 0) text = false;
     *bytes = text && !s->tokenizer;
     return text || asked ? hil_source_need_tokenizer(s, asked) : HIL_OK;
 }

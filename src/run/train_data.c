@@ -46,16 +46,17 @@ hil_status hil_training_find_data(job *j)
 {
     const hil_train_options *o = j->options;
     const hil_source *source = &j->source;
+    const hil_source_words words = {o->tokenizer, o->format};
     bool bytes;
     HIL_TRY(read_paths(j));
-    HIL_TRY(hil_source_check_data(source, o->tokenizer, (const char *const *)j->paths,
-                                  o->data_count, &j->bytes));
+    HIL_TRY(hil_source_check_data(source, &words, (const char *const *)j->paths, o->data_count,
+                                  &j->bytes));
     for (size_t i = 0; i < given_sets(o); ++i) {
         const char *path = set_path(o, i);
         for (size_t k = 0; k < i; ++k)
             if (strcmp(path, set_path(o, k)) == 0)
                 return hil_fail(HIL_ERR_USAGE, "--eval-data %s is given twice", path);
-        HIL_TRY(hil_source_check_data(source, o->tokenizer, &path, 1, &bytes));
+        HIL_TRY(hil_source_check_data(source, &words, &path, 1, &bytes));
     }
     return HIL_OK;
 }

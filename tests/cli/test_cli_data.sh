@@ -31,6 +31,13 @@ records=$(loss "$work/r.jsonl")
 [ -n "$records" ] || die "no loss of records: $(cat "$work/out")"
 [ "$(loss "$work/array.json")" = "$records" ] || die "an array: $(cat "$work/out")"
 [ "$(loss "$work/lines.json")" = "$records" ] || die "lines of .json: $(cat "$work/out")"
+# Rows of token ids are what was tokenized: bytes, and end-of-text.
+for i in 49 50 51 52; do
+    printf '{"input_ids": [115, 97, 121, 32, %d, 32, %d, 256], "labels": [-100, -100, -100, -100, -100, 32, %d, 256]}\n' $i $i $i
+done >"$work/ids.jsonl"
+[ "$(loss "$work/ids.jsonl")" = "$records" ] || die "rows of ids: $(cat "$work/out")"
+run 0 eval --model "$model" --seq 16 --threads 1 --data "$work/ids.jsonl" --format tokens
+fails 1 "tokenizer.json" eval --model "$model" --seq 16 --threads 1 --data "$work/ids.jsonl"
 
 # Refused before any file is created.
 for path in "$work/a.csv" "$work/*.csv"; do

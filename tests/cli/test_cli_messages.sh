@@ -69,6 +69,13 @@ run 0 tokenize --model "$model" --messages "$work/plain.json" --show-mask
 printf '{"prompt": "Hi ", "completion": "Ho"}' > "$work/plain.json"
 run 0 tokenize --model "$model" --messages "$work/plain.json" --show-mask
 [ "$(sed -n 's/.*  learned  //p' "$work/out" | tr -d '\n')" = '"H""o""<|end|>"' ] || die "example: $(cat "$work/out")"
+# token ids with labels
+printf '{"input_ids": [1, 2, 3, 4], "labels": [-100, -100, 3, 4]}' > "$work/ids.json"
+run 0 tokenize --model "$model" --messages "$work/ids.json" --show-mask
+[ "$(sed -n 's/ *[0-9]*  *\([0-9]*\)  learned .*/\1/p' "$work/out" | tr '\n' ' ')" = '3 4 ' ] ||
+    die "token ids: $(cat "$work/out")"
+printf '{"input_ids": [1, 2000]}' > "$work/ids.json"
+fails 1 "token id 2000 is outside the vocabulary of 2000" tokenize --model "$model" --messages "$work/ids.json" --show-mask
 # from a pipe
 run 0 tokenize --model "$model" --messages "$work/chat.json" --render
 cp "$work/out" "$work/text"

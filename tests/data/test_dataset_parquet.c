@@ -81,7 +81,6 @@ static void check_refusals(void)
     check_refused("records_text.parquet", HIL_FORMAT_PREFERENCE,
                   "records_text.parquet: expected \"chosen\" and \"rejected\", found \"text\", ");
     check_refused("kinds-none-v1.parquet", HIL_FORMAT_AUTO, "pandas renames columns");
-    check_refused("bad_ids.parquet", HIL_FORMAT_AUTO, "token ids are read from .npy files");
     check_refused("texts-none-v1.parquet", HIL_FORMAT_AUTO,
                   "texts-none-v1.parquet row 8: \"text\" must be a string");
     check_refused("chats-none-v1.parquet", HIL_FORMAT_AUTO, "row 2: \"messages\" must be a list");

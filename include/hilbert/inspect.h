@@ -1,4 +1,4 @@
-/* inspect.h - what is in a model folder, a checkpoint or a .safetensors file. */
+/* inspect.h - what is in a model folder, a checkpoint, a .safetensors or .bin file. */
 #ifndef HILBERT_INSPECT_H
 #define HILBERT_INSPECT_H
 
@@ -66,7 +66,7 @@ typedef struct hil_inspection {
     const char *config_error;
 } hil_inspection;
 
-/* `path` is a model folder, a checkpoint folder or a .safetensors file. For a folder of
+/* `path` is a model folder, a checkpoint folder, a .safetensors or .bin file. For a folder of
    checkpoints, or of a run that has not written its model yet, the newest checkpoint is opened. */
 HIL_API hil_status hil_inspect_open(hil_inspection **out, const char *path);
 HIL_API void hil_inspect_close(hil_inspection *inspection);

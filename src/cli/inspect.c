@@ -25,7 +25,7 @@ static int run(int argc, char **argv)
 
 const hil_command hil_command_inspect = {
     .name = "inspect",
-    .summary = "Lists the tensors of a model folder, a checkpoint or a .safetensors file.",
+    .summary = "Lists the tensors of a model folder, a checkpoint, a .safetensors or .bin file.",
     .usage = "DIR|FILE [--json]",
     .example = "  hilbert inspect tuned\n",
     .option = options,

@@ -180,7 +180,7 @@ static size_t count_groups(const hil_deepspeed_checkpoint *c, size_t *params)
 static hil_status add_part(flat *f, const hil_torch *file, const hil_pickle_value *tensor)
 {
     hil_torch_tensor part;
-    HIL_TRY(hil_torch_find(file, tensor, &part));
+    HIL_TRY(hil_torch_find_floats(file, tensor, &part));
     f->part[f->parts++] = part;
     f->elements += part.elements;
     return HIL_OK;
@@ -304,7 +304,7 @@ static hil_status read_updates(const hil_deepspeed_checkpoint *c, int64_t *out)
     if (!step || hil_pickle_whole(step, out)) return HIL_OK;
     hil_torch_tensor tensor;
     float number;
-    HIL_TRY(hil_torch_find(c->files.optimizer[0], step, &tensor));
+    HIL_TRY(hil_torch_find_floats(c->files.optimizer[0], step, &tensor));
     if (tensor.elements != 1) return damaged(c, "its step makes no sense");
     HIL_TRY(hil_torch_read(&tensor, 0, 1, &number));
     if (number >= 0 && number < 1e15f) *out = (int64_t)number;

@@ -345,7 +345,10 @@ void hil_safetensors_close(hil_safetensors *file)
     hil_free(file->entry);
     hil_free(file->dims);
     hil_free(file->names);
-    hil_free(file->own);
+    if (file->release)
+        file->release(file->own);
+    else
+        hil_free(file->own);
     hil_reader_close(file->reader);
     hil_free(file);
 }

@@ -22,9 +22,11 @@ typedef struct hil_entry {
 
 /* `path` is a .safetensors file. Validates the whole header. */
 hil_status hil_safetensors_open(hil_safetensors **out, const char *path);
-/* Opens model.safetensors, or model.safetensors.index.json and its shards. With an index, exactly
-   the tensors that it names are visible. */
+/* Opens model.safetensors, or model.safetensors.index.json and its shards; else pytorch_model.bin,
+   or its index and shards. With an index, exactly the tensors that it names are visible. */
 hil_status hil_safetensors_open_folder(hil_safetensors **out, const char *folder);
+/* Whether a folder has one of these files. */
+bool hil_safetensors_in_folder(const char *folder);
 /* The same from memory, which is borrowed until close; `what` names the source in errors. */
 hil_status hil_safetensors_parse(hil_safetensors **out, const char *bytes, size_t size,
                                  const char *what);

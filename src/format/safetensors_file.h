@@ -11,6 +11,7 @@ struct hil_safetensors {
     const char *memory;
     hil_safetensors_source source; /* of a view */
     void *own;                     /* freed with it; NULL: nothing */
+    void (*release)(void *own);    /* NULL: hil_free */
     char *names;
     int64_t *dims;
     hil_entry *entry;

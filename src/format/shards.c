@@ -1,13 +1,21 @@
-/* shards.c - opens the weights of a model folder: model.safetensors, or shards with an index. */
+/* shards.c - opens the weights of a model folder: one file, or shards with an index. */
 #include "format/safetensors_file.h"
 
 #include "base/json.h"
+#include "format/torch_weights.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define SINGLE "model.safetensors"
-#define INDEX "model.safetensors.index.json"
+/* The forms of weights; what comes first is taken, as by transformers. */
+static const struct form {
+    const char *single, *index;
+    hil_status (*open)(hil_safetensors **out, const char *path);
+} forms[] = {
+    {"model.safetensors", "model.safetensors.index.json", hil_safetensors_open},
+    {"pytorch_model.bin", "pytorch_model.bin.index.json", hil_torch_weights_open},
+};
+enum { FORMS = sizeof forms / sizeof *forms };
 
 static int compare_text(const void *left, const void *right)
 {
@@ -39,18 +47,24 @@ static hil_status list_files(json_t *weights, const char *what, const char **nam
     return HIL_OK;
 }
 
-static hil_status open_shards(hil_safetensors *all, const char *folder, const char **name,
+/* A folder that is being opened by its index. */
+typedef struct indexed {
+    const char *folder, *what; /* the index itself */
+    const struct form *form;
+} indexed;
+
+static hil_status open_shards(hil_safetensors *all, const indexed *from, const char **name,
                               size_t count)
 {
     char path[HIL_PATH_MAX];
     HIL_TRY(HIL_ALLOC(count, &all->shard));
     for (size_t i = 0; i < count; ++i) {
-        HIL_TRY(hil_path_join(path, folder, name[i]));
+        HIL_TRY(hil_path_join(path, from->folder, name[i]));
         if (!hil_file_exists(path))
             return hil_fail(HIL_ERR_INPUT,
-                            "%s: missing, although " INDEX " names it; download the model again",
-                            path);
-        HIL_TRY(hil_safetensors_open(&all->shard[i], path));
+                            "%s: missing, although %s names it; download the model again", path,
+                            from->form->index);
+        HIL_TRY(from->form->open(&all->shard[i], path));
         ++all->shards;
     }
     return HIL_OK;
@@ -99,31 +113,30 @@ done:
     return status;
 }
 
-static hil_status read_index(hil_safetensors *all, const char *folder, json_t *index,
-                             const char *what)
+static hil_status read_index(hil_safetensors *all, const indexed *from, json_t *index)
 {
     json_t *weights = json_object_get(index, "weight_map");
     const char **name = NULL;
     size_t count = 0;
     if (!json_is_object(weights) || json_object_size(weights) == 0)
-        return hil_fail(HIL_ERR_INPUT, "%s: no weight_map", what);
+        return hil_fail(HIL_ERR_INPUT, "%s: no weight_map", from->what);
     HIL_TRY(HIL_ALLOC(json_object_size(weights), &name));
-    hil_status status = list_files(weights, what, name, &count);
-    if (status == HIL_OK) status = open_shards(all, folder, name, count);
-    if (status == HIL_OK) status = collect(all, weights, name, what);
+    hil_status status = list_files(weights, from->what, name, &count);
+    if (status == HIL_OK) status = open_shards(all, from, name, count);
+    if (status == HIL_OK) status = collect(all, weights, name, from->what);
     hil_free(name);
     return status;
 }
 
-static hil_status open_index(hil_safetensors **out, const char *folder, const char *path)
+static hil_status open_index(hil_safetensors **out, const indexed *from)
 {
     hil_bytes content;
     json_t *index = NULL;
     hil_safetensors *all = NULL;
-    HIL_TRY(hil_bytes_read(&content, path));
-    hil_status status = hil_json_parse(content.data, content.size, path, &index);
+    HIL_TRY(hil_bytes_read(&content, from->what));
+    hil_status status = hil_json_parse(content.data, content.size, from->what, &index);
     if (status == HIL_OK) status = HIL_ALLOC(1, &all);
-    if (status == HIL_OK) status = read_index(all, folder, index, path);
+    if (status == HIL_OK) status = read_index(all, from, index);
     if (status == HIL_OK)
         *out = all;
     else
@@ -133,32 +146,30 @@ static hil_status open_index(hil_safetensors **out, const char *folder, const ch
     return status;
 }
 
-/* Fails with the reason why a folder has neither file. */
-static hil_status no_weights(const char *folder)
-{
-    static const char *const pickled[] = {"pytorch_model.bin", "pytorch_model.bin.index.json"};
-    char path[HIL_PATH_MAX];
-    if (!hil_file_exists(folder)) return hil_fail(HIL_ERR_INPUT, "%s: no such folder", folder);
-    for (size_t i = 0; i < sizeof pickled / sizeof *pickled; ++i) {
-        HIL_TRY(hil_path_join(path, folder, pickled[i]));
-        if (hil_file_exists(path))
-            return hil_fail(HIL_ERR_INPUT,
-                            "%s: only pickled weights (%s), which are not read; convert them with "
-                            "transformers: "
-                            "AutoModelForCausalLM.from_pretrained(DIR).save_pretrained(NEW)",
-                            folder, pickled[i]);
-    }
-    return hil_fail(HIL_ERR_INPUT, "%s: no weights: neither " SINGLE " nor " INDEX " is there",
-                    folder);
-}
-
 hil_status hil_safetensors_open_folder(hil_safetensors **out, const char *folder)
 {
     char path[HIL_PATH_MAX];
     *out = NULL;
-    HIL_TRY(hil_path_join(path, folder, SINGLE));
-    if (hil_file_exists(path)) return hil_safetensors_open(out, path);
-    HIL_TRY(hil_path_join(path, folder, INDEX));
-    if (hil_file_exists(path)) return open_index(out, folder, path);
-    return no_weights(folder);
+    for (int i = 0; i < FORMS; ++i) {
+        HIL_TRY(hil_path_join(path, folder, forms[i].single));
+        if (hil_file_exists(path)) return forms[i].open(out, path);
+        HIL_TRY(hil_path_join(path, folder, forms[i].index));
+        if (hil_file_exists(path)) return open_index(out, &(indexed){folder, path, &forms[i]});
+    }
+    if (!hil_file_exists(folder)) return hil_fail(HIL_ERR_INPUT, "%s: no such folder", folder);
+    return hil_fail(HIL_ERR_INPUT,
+                    "%s: no weights: neither model.safetensors nor pytorch_model.bin is there, nor "
+                    "the .index.json of one of them",
+                    folder);
+}
+
+bool hil_safetensors_in_folder(const char *folder)
+{
+    char path[HIL_PATH_MAX];
+    for (int i = 0; i < 2 * FORMS; ++i) {
+        const struct form *form = &forms[i / 2];
+        const char *name = i % 2 ? form->index : form->single;
+        if (hil_path_join(path, folder, name) == HIL_OK && hil_file_exists(path)) return true;
+    }
+    return false;
 }

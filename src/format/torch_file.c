@@ -79,6 +79,27 @@ static hil_status find_place64(const hil_torch *f, uint64_t end, place *out)
     return HIL_OK;
 }
 
+/* Fails with what the file is instead. */
+static hil_status no_archive(const hil_torch *f)
+{
+    static const char old[] = "\x80\2\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
+    static const char pointer[] = "version https://git-lfs";
+    char head[sizeof pointer] = "";
+    size_t size = f->size < sizeof head - 1 ? (size_t)f->size : sizeof head - 1;
+    HIL_TRY(read_at(f, 0, head, size));
+    if (memcmp(head, old, sizeof old - 1) == 0)
+        return hil_fail(HIL_ERR_INPUT,
+                        "%s has the form of PyTorch before 1.6, which is not read: write it again "
+                        "with python3 -c \"import torch; torch.save(torch.load('FILE', "
+                        "map_location='cpu'), 'FILE')\"",
+                        f->what);
+    if (strcmp(head, pointer) == 0)
+        return hil_fail(HIL_ERR_INPUT,
+                        "%s: a Git LFS pointer, not the weights; fetch them with git lfs pull",
+                        f->what);
+    return damaged(f, "it is no zip archive");
+}
+
 static hil_status find_place(const hil_torch *f, place *out)
 {
     char tail[END_BYTES + 65535];
@@ -90,7 +111,7 @@ static hil_status find_place(const hil_torch *f, place *out)
             (place){number(tail + i + 16, 4), number(tail + i + 12, 4), number(tail + i + 10, 2)};
         return find_place64(f, f->size - size + i, out);
     }
-    return damaged(f, "it is no zip archive (very old versions of PyTorch wrote others)");
+    return no_archive(f);
 }
 
 /* Sizes and offset that do not fit into 32 bits are in an extra field. */
@@ -276,20 +297,25 @@ const hil_pickle_value *hil_torch_root(const hil_torch *f)
     return f->pickle.root;
 }
 
-static bool find_dtype(const hil_pickle_value *class, hil_dtype *out)
+static const struct storage {
+    const char *name, *dtype;
+    size_t bytes;
+} storages[] = {
+    {"torch FloatStorage", "F32", 4}, {"torch BFloat16Storage", "BF16", 2},
+    {"torch HalfStorage", "F16", 2},  {"torch DoubleStorage", "F64", 8},
+    {"torch LongStorage", "I64", 8},  {"torch IntStorage", "I32", 4},
+    {"torch ShortStorage", "I16", 2}, {"torch CharStorage", "I8", 1},
+    {"torch ByteStorage", "U8", 1},   {"torch BoolStorage", "BOOL", 1},
+};
+enum { FLOATS = 3 }; /* of them, the first */
+
+/* NULL: none that is known. */
+static const struct storage *find_storage(const hil_pickle_value *class)
 {
-    static const struct {
-        const char *name;
-        hil_dtype dtype;
-    } known[] = {{"torch FloatStorage", HIL_F32},
-                 {"torch BFloat16Storage", HIL_BF16},
-                 {"torch HalfStorage", HIL_F16}};
-    for (size_t i = 0; class && class->kind == HIL_PICKLE_GLOBAL && i < 3; ++i)
-        if (strcmp(class->text, known[i].name) == 0) {
-            *out = known[i].dtype;
-            return true;
-        }
-    return false;
+    for (size_t i = 0; i < sizeof storages / sizeof *storages; ++i)
+        if (class && class->kind == HIL_PICKLE_GLOBAL && strcmp(class->text, storages[i].name) == 0)
+            return &storages[i];
+    return NULL;
 }
 
 static hil_status no_tensor(const hil_torch *f, const char *why)
@@ -302,22 +328,23 @@ static hil_status read_shape(const hil_torch *f, const hil_pickle_value *shape,
                              const hil_pickle_value *stride, hil_torch_tensor *out)
 {
     int64_t next = 1, dim, step;
+    bool contiguous = true;
     if (!shape || shape->kind != HIL_PICKLE_LIST || !stride || stride->kind != HIL_PICKLE_LIST ||
-        shape->count != stride->count || shape->count > HIL_DIMS)
+        shape->count != stride->count || shape->count > HIL_TORCH_DIMS)
         return no_tensor(f, "it has too many dimensions");
-    out->shape = (hil_shape){.ndim = (int)shape->count};
+    out->ndim = (int)shape->count;
     for (size_t i = shape->count; i-- > 0;) {
         if (!hil_pickle_whole(shape->item[i], &dim) || dim < 0 ||
             (dim && next > (INT64_C(1) << 40) / dim))
             return no_tensor(f, "its shape makes no sense");
-        if (!hil_pickle_whole(stride->item[i], &step) || (dim > 1 && step != next))
-            return no_tensor(f, "it is not contiguous");
-        out->shape.dim[i] = dim;
+        contiguous &= hil_pickle_whole(stride->item[i], &step) && (dim < 2 || step == next);
+        out->dim[i] = dim;
         next = dim ? next * dim : next;
         if (!dim) out->elements = 0;
     }
     if (out->elements) out->elements = next;
-    return HIL_OK;
+    if (contiguous || !out->elements) return HIL_OK;
+    return no_tensor(f, "it is not contiguous (save a .contiguous() copy of it)");
 }
 
 hil_status hil_torch_find(const hil_torch *f, const hil_pickle_value *v, hil_torch_tensor *out)
@@ -325,29 +352,40 @@ hil_status hil_torch_find(const hil_torch *f, const hil_pickle_value *v, hil_tor
     const hil_pickle_value *storage =
         v && v->kind == HIL_PICKLE_TENSOR ? hil_pickle_at(v, 0) : NULL;
     const hil_pickle_value *key = hil_pickle_at(storage, 2);
+    const struct storage *type = find_storage(hil_pickle_at(storage, 1));
     int64_t first;
     uint64_t bytes;
     char name[128];
     *out = (hil_torch_tensor){.file = f, .elements = 1};
     if (!storage || storage->kind != HIL_PICKLE_STORAGE || !key || key->kind != HIL_PICKLE_TEXT)
         return no_tensor(f, "it has no storage");
-    if (!find_dtype(hil_pickle_at(storage, 1), &out->dtype))
-        return no_tensor(f, "it is not of fp32, bf16 or fp16");
+    if (!type) return no_tensor(f, "it is of a type that is not known");
+    out->dtype = type->dtype;
+    out->element_bytes = type->bytes;
     HIL_TRY(read_shape(f, hil_pickle_at(v, 2), hil_pickle_at(v, 3), out));
     snprintf(name, sizeof name, "data/%.100s", key->text);
     HIL_TRY(find_data(f, name, &out->offset, &bytes));
-    size_t each = hil_dtype_size(out->dtype);
-    uint64_t room = bytes / each;
+    uint64_t room = bytes / type->bytes;
     if (!hil_pickle_whole(hil_pickle_at(v, 1), &first) || first < 0 || (uint64_t)first > room ||
         (uint64_t)out->elements > room - (uint64_t)first)
         return no_tensor(f, "it reaches beyond its storage");
-    out->offset += (uint64_t)first * each;
+    out->offset += (uint64_t)first * type->bytes;
     return HIL_OK;
+}
+
+hil_status hil_torch_find_floats(const hil_torch *f, const hil_pickle_value *v,
+                                 hil_torch_tensor *out)
+{
+    HIL_TRY(hil_torch_find(f, v, out));
+    for (int i = 0; i < FLOATS; ++i)
+        if (out->dtype == storages[i].dtype) return HIL_OK;
+    return no_tensor(f, "it is not of fp32, bf16 or fp16");
 }
 
 hil_status hil_torch_read(const hil_torch_tensor *t, int64_t first, int64_t count, float *out)
 {
-    size_t each = hil_dtype_size(t->dtype);
+    size_t each = t->element_bytes;
+    hil_dtype dtype = t->dtype[0] == 'B' ? HIL_BF16 : HIL_F16;
     uint16_t half[4096];
     assert(first >= 0 && count >= 0 && first + count <= t->elements);
     uint64_t offset = t->offset + (uint64_t)first * each;
@@ -355,7 +393,12 @@ hil_status hil_torch_read(const hil_torch_tensor *t, int64_t first, int64_t coun
     for (int64_t done = 0; done < count; done += 4096) {
         int64_t some = count - done < 4096 ? count - done : 4096;
         HIL_TRY(read_at(t->file, offset + (uint64_t)done * each, half, (size_t)some * each));
-        hil_dtype_to_f32(out + done, half, t->dtype, some);
+        hil_dtype_to_f32(out + done, half, dtype, some);
     }
     return HIL_OK;
+}
+
+hil_status hil_torch_read_bytes(const hil_torch *f, uint64_t offset, void *out, size_t size)
+{
+    return read_at(f, offset, out, size);
 }

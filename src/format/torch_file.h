@@ -17,18 +17,27 @@ const char *hil_torch_name(const hil_torch *file);
 /* What was saved. */
 const hil_pickle_value *hil_torch_root(const hil_torch *file);
 
+#define HIL_TORCH_DIMS 8
+
 /* Where the elements of a contiguous tensor are. Borrows from the file. */
 typedef struct hil_torch_tensor {
     const hil_torch *file;
-    hil_dtype dtype;
-    hil_shape shape; /* {0}, one element: a single number */
+    const char *dtype; /* as safetensors has it: "F32", "BOOL", ... */
+    size_t element_bytes;
+    int ndim; /* 0, one element: a single number */
+    int64_t dim[HIL_TORCH_DIMS];
     int64_t elements;
     uint64_t offset; /* in the file */
 } hil_torch_tensor;
-/* Fails unless it is a contiguous tensor of floats that lies within its storage. */
+/* Fails unless it is a contiguous tensor that lies within its storage. */
 hil_status hil_torch_find(const hil_torch *file, const hil_pickle_value *value,
                           hil_torch_tensor *out);
-/* Elements [first, first + count) as fp32. */
+/* The same of fp32, bf16 or fp16. */
+hil_status hil_torch_find_floats(const hil_torch *file, const hil_pickle_value *value,
+                                 hil_torch_tensor *out);
+/* Elements [first, first + count) of floats as fp32. */
 hil_status hil_torch_read(const hil_torch_tensor *tensor, int64_t first, int64_t count, float *out);
+/* Bytes of the file, from an offset that hil_torch_find gave. */
+hil_status hil_torch_read_bytes(const hil_torch *file, uint64_t offset, void *out, size_t size);
 
 #endif

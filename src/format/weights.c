@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "format/quantized.h"
+#include "format/torch_weights.h"
 #include "store/quantizer.h"
 
 #include <stdatomic.h>
@@ -283,6 +284,12 @@ static hil_status load_adapter(loading *job, const hil_peft *peft, const hil_saf
 hil_status hil_weights_open_adapter(hil_safetensors **out, const char *folder)
 {
     char path[HIL_PATH_MAX];
+    HIL_TRY(hil_path_join(path, folder, "adapter_model.bin"));
+    if (hil_file_exists(path)) {
+        char better[HIL_PATH_MAX];
+        HIL_TRY(hil_path_join(better, folder, HIL_PEFT_WEIGHTS));
+        if (!hil_file_exists(better)) return hil_torch_weights_open(out, path);
+    }
     HIL_TRY(hil_path_join(path, folder, HIL_PEFT_WEIGHTS));
     return hil_safetensors_open(out, path);
 }

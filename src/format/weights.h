@@ -26,7 +26,7 @@ hil_status hil_weights_sample(const hil_entry *entry, uint64_t *hash);
    are divided into files. */
 hil_status hil_weights_digest(const hil_safetensors *file, uint64_t *out);
 
-/* Opens adapter_model.safetensors of a folder. */
+/* Opens adapter_model.safetensors of a folder, or else adapter_model.bin. */
 hil_status hil_weights_open_adapter(hil_safetensors **out, const char *folder);
 /* Loads the tensors of an adapter, over those of the base. Refuses one that no parameter takes. */
 hil_status hil_weights_load_adapter(hil_store *store, hil_pool *pool, const hil_peft *peft,

@@ -1,10 +1,12 @@
-/* inspect.c - reads the contents of a model folder, checkpoint folder or .safetensors file. */
+/* inspect.c - reads the contents of a model folder, checkpoint folder, .safetensors or .bin file.
+ */
 #include "hilbert/inspect.h"
 #include "base/alloc.h"
 #include "base/json.h"
 #include "format/checkpoint_manifest.h"
 #include "model/arch.h"
 #include "format/safetensors.h"
+#include "format/torch_weights.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -145,6 +147,8 @@ static bool has_header(const char *path, off_t size)
 static hil_status open_file(struct source *source, off_t size)
 {
     const char *path = source->path;
+    if (hil_text_ends_with(path, ".bin") || hil_text_ends_with(path, ".pt"))
+        return hil_torch_weights_open(&source->file[0], path);
     hil_status status = hil_safetensors_open(&source->file[0], path);
     if (status != HIL_ERR_INPUT || hil_text_ends_with(path, ".safetensors")) return status;
     if (!hil_text_ends_with(path, ".json") && !hil_text_ends_with(path, ".txt") &&
@@ -155,16 +159,13 @@ static hil_status open_file(struct source *source, off_t size)
 
 static hil_status open_source(struct source *source, const char *path)
 {
-    char single[HIL_PATH_MAX], index[HIL_PATH_MAX];
     struct stat info = {0};
     if (snprintf(source->path, sizeof source->path, "%s", path) >= (int)sizeof source->path)
         return hil_fail(HIL_ERR_INPUT, "path too long: %.80s...", path);
     source->folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
     if (source->folder) {
         if (is_checkpoint(path)) return open_checkpoint(source);
-        HIL_TRY(hil_path_join(single, path, "model.safetensors"));
-        HIL_TRY(hil_path_join(index, path, "model.safetensors.index.json"));
-        if (!hil_file_exists(single) && !hil_file_exists(index)) return open_all(source);
+        if (!hil_safetensors_in_folder(path)) return open_all(source);
         HIL_TRY(hil_safetensors_open_folder(&source->file[0], path));
     } else {
         HIL_TRY(open_file(source, info.st_size));

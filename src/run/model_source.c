@@ -120,12 +120,7 @@ hil_status hil_source_open(hil_source *s, const char *path)
 
 bool hil_source_has_weights(const hil_source *s)
 {
-    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
-    char path[HIL_PATH_MAX];
-    for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
-        if (hil_path_join(path, s->folder, names[i]) == HIL_OK && hil_file_exists(path))
-            return true;
-    return false;
+    return hil_safetensors_in_folder(s->folder);
 }
 
 hil_status hil_source_need_weights(const hil_source *s, const char *command)

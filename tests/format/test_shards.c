@@ -66,7 +66,7 @@ static void check_bad_folders(void)
     CHECK_FAILS(hil_safetensors_open_folder(&file, "/no/such/folder"), HIL_ERR_INPUT, "no such");
     CHECK_FAILS(hil_safetensors_open_folder(&file, folder), HIL_ERR_INPUT, "no weights");
     put("pytorch_model.bin", "");
-    CHECK_FAILS(hil_safetensors_open_folder(&file, folder), HIL_ERR_INPUT, "save_pretrained");
+    CHECK_FAILS(hil_safetensors_open_folder(&file, folder), HIL_ERR_INPUT, "no zip archive");
 
     put_tensors("one.safetensors", "a", 3);
     refuse_index("{", "not valid JSON");

@@ -248,6 +248,9 @@ HIL_API hil_status hil_grouped_linear(hil_tape *t, hil_value *rows, const hil_ro
 /* rows + the bias of each row's expert; `bias` has those of all experts, one after the other. */
 HIL_API hil_status hil_expert_bias(hil_tape *t, hil_value *rows, const hil_routing *routing,
                                    hil_param *bias, hil_value **y);
+/* Multiplies the weights of `routing` by the factors of their experts; `factors` has one of each.
+ */
+HIL_API hil_status hil_expert_scale(hil_tape *t, hil_routing *routing, hil_param *factors);
 /* residual + the sum; `residual` may be NULL. */
 HIL_API hil_status hil_combine(hil_tape *t, hil_value *rows, const hil_routing *routing,
                                hil_value *residual, hil_value **y);

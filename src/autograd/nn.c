@@ -373,6 +373,17 @@ hil_status hil_expert_bias(hil_tape *t, hil_value *rows, const hil_routing *rout
         t, &(hil_apply){&hil_op_expert_bias, NULL, 2, 1, 1, {rows, routing->begins}, {bias}}, y);
 }
 
+hil_status hil_expert_scale(hil_tape *t, hil_routing *routing, hil_param *factors)
+{
+    hil_apply apply = {.op = &hil_op_expert_scale,
+                       .ins = 3,
+                       .outs = 1,
+                       .params = 1,
+                       .in = {routing->weights, routing->places, routing->begins},
+                       .param = {factors}};
+    return hil_tape_apply(t, &apply, &routing->weights);
+}
+
 hil_status hil_combine(hil_tape *t, hil_value *rows, const hil_routing *routing,
                        hil_value *residual, hil_value **y)
 {

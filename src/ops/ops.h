@@ -288,6 +288,9 @@ extern const hil_op hil_op_grouped_linear;
 /* in: x (rows * K, C), where the choices of each expert lie; param 0: the biases (C) of all
    experts, one after the other; out: x + bias. */
 extern const hil_op hil_op_expert_bias;
+/* in: weights (..., K), places, and where the choices of each expert lie (E + 1); param 0: a factor
+   (E) of each expert; out: the weights times the factors of their experts. */
+extern const hil_op hil_op_expert_scale;
 /* in: results (rows * K, N), weights (..., K), places, optional residual (..., N); out:
    (..., N). */
 extern const hil_op hil_op_combine;

@@ -150,6 +150,29 @@ static void check_bias(int64_t cols, int64_t experts, const int32_t *begin)
     gpu_check_dtypes(c);
 }
 
+/* Choices that lie in any order of places. */
+static void check_scale(int64_t rows, int64_t chosen, int64_t experts, const int32_t *begin)
+{
+    int64_t count = rows * chosen;
+    int32_t *place = malloc((size_t)count * sizeof *place);
+    for (int64_t i = 0; i < count; ++i) place[i] = (int32_t)((i * 7 + 3) % count);
+    gpu_case c = {.name = "expert scale",
+                  .op = &hil_op_expert_scale,
+                  .ins = 3,
+                  .outs = 1,
+                  .params = 1,
+                  .in = {{3, {1, rows, chosen}}, {1, {count}}, {1, {experts + 1}}},
+                  .ids = {NULL, place, begin},
+                  .rows = {1},
+                  .cols = {experts}};
+    gpu_check_dtypes(c);
+    c.name = "expert scale frozen", c.frozen[0] = true;
+    gpu_check_dtypes(c);
+    c.name = "expert scale, no din", c.frozen[0] = false, c.no_din = 1;
+    gpu_check_dtypes(c);
+    free(place);
+}
+
 static void check_gate(int64_t rows, int64_t cols, int64_t gates)
 {
     gpu_case c = {.name = "sigmoid gate",
@@ -206,6 +229,8 @@ int main(void)
     check_grouped(320, 520, 128, 9, many);
     check_bias(19, 5, few);
     check_bias(1100, 9, many);
+    const int32_t some[] = {0, 0, 200, 201, 201, 329, 460, 460, 523, 600};
+    check_scale(300, 2, 9, some);
     check_clamped(1001);
     check_gate(7, 19, 1);
     check_gate(300, 2048, 1);

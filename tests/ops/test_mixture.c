@@ -112,6 +112,43 @@ static void check_bias(void)
     }
 }
 
+/* Of each place the expert that `begins` gives it. */
+static const int32_t chosen_begins[EXPERTS + 1] = {0, 0, 4, 5, 5, PLACES};
+
+static void scale_reference(const op_case *c, double *const *in, double *const *param,
+                            double *const *out)
+{
+    (void)c;
+    for (int64_t i = 0; i < PLACES; ++i) {
+        int e = 0;
+        while (places[i] >= chosen_begins[e + 1]) ++e;
+        out[0][i] = in[0][i] * param[0][e];
+    }
+}
+
+static void check_scale(void)
+{
+    op_case c = {.op = &hil_op_expert_scale,
+                 .reference = scale_reference,
+                 .out = OP_INPUT,
+                 .ins = 3,
+                 .outs = 1,
+                 .params = 1,
+                 .in_shape = {{3, {1, ROWS, CHOSEN}}, {1, {PLACES}}, {1, {EXPERTS + 1}}},
+                 .ids = {NULL, places, chosen_begins},
+                 .rows = {1},
+                 .cols = {EXPERTS}};
+    op_check_dtypes(c);
+    c.no_din = 1;
+    op_check_dtypes(c);
+    c.no_din = 0, c.frozen[0] = true;
+    op_check_dtypes(c);
+    c.cols[0] -= 1;
+    OP_REFUSED(&c, "expected");
+    c.in_shape[1].dim[0] -= 1;
+    OP_REFUSED(&c, "do not fit");
+}
+
 static void check_grouped(void)
 {
     const hil_grouped_attr attr = {EXPERTS}, other = {EXPERTS - 1};
@@ -290,6 +327,7 @@ int main(void)
     check_combine();
     check_grouped();
     check_bias();
+    check_scale();
     check_route(true);
     check_route(false);
     check_ties();

@@ -271,6 +271,12 @@ FAMILIES = {
         **{**SMALL, "num_hidden_layers": 3}, num_dense_layers=1, moe_intermediate_size=14,
         num_experts=6, num_experts_per_tok=2, routed_scaling_factor=1.5,
         layer_types=["conv", "full_attention", "conv"]),
+    # That of 26B-A4B: experts beside the MLP.
+    "gemma4_moe": lambda: Gemma4TextConfig(
+        **SMALL, head_dim=8, global_head_dim=12, sliding_window=5, num_global_key_value_heads=1,
+        layer_types=["sliding_attention", "full_attention"], hidden_size_per_layer_input=0,
+        attention_k_eq_v=True, enable_moe_block=True, num_experts=6, top_k_experts=2,
+        moe_intermediate_size=14),
 }
 
 

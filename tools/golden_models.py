@@ -80,6 +80,8 @@ def create(config, seed, pad=None):
             if is_vector(name, p) and name.endswith("weight") \
                     and (config.model_type not in PLUS or "linear_attn" in name):
                 p.add_(1.0)
+            if name.endswith(("router.scale", "per_expert_scale")):
+                p.add_(1.0)
             if config.model_type.startswith("gemma4") and name.endswith("q_norm.weight"):
                 p.mul_(0.25)  # its scores are not divided by the root of the head's size
             if name.endswith("conv1d.weight"):
@@ -157,9 +159,8 @@ def logits_of(model, windows):
         return model(input_ids=windows).logits.float().contiguous()
 
 
-def unstack(name, tensor):
+def unstack(name, tensor, kind):
     """The parts of a tensor that holds all experts, under the names they have in hilbert."""
-    plain = name.endswith("_linear.weight")
     fused = name.endswith(("input_linear.weight", "gate_up_proj", "gate_up_proj_bias"))
     block, names = name.split(".input_linear")[0].split(".output_linear")[0], ["down_proj"]
     block = block.removesuffix(".experts.gate_up_proj").removesuffix(".experts.down_proj")
@@ -168,7 +169,7 @@ def unstack(name, tensor):
         names = ["gate_proj", "up_proj"]
     rows = [tensor]
     if fused:
-        rows = tensor.chunk(2, 1) if plain else (tensor[..., 0::2], tensor[..., 1::2])
+        rows = (tensor[..., 0::2], tensor[..., 1::2]) if kind == "gpt_oss" else tensor.chunk(2, 1)
     if name.endswith("_bias"):
         return {f"{block}.experts.{n}.bias": r.flatten().clone() for n, r in zip(names, rows)}
     return {f"{block}.experts.{e}.{n}.weight": r[e].clone()
@@ -180,7 +181,8 @@ def gradients_of(model):
     gradients = {name: p.grad.clone() for name, p in trained(model)}
     if model.config.model_type == "gpt_neox":
         gradients["embed_out.weight"] = gradients.pop("lm_head.weight")
-    if not hasattr(model.config, "num_experts_per_tok"):
+    if not getattr(model.config, "num_experts_per_tok", None) and \
+            not getattr(model.config, "enable_moe_block", False):
         return gradients
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder, state_dict=gradients)
@@ -188,7 +190,7 @@ def gradients_of(model):
     stacked = [n for n in gradients if ".shared_mlp." not in n and n.endswith(
         ("_linear.weight", "experts.down_proj", "experts.gate_up_proj", "_proj_bias"))]
     for name in stacked:
-        gradients.update(unstack(name, gradients.pop(name)))
+        gradients.update(unstack(name, gradients.pop(name), model.config.model_type))
     return gradients
 
 

@@ -26,7 +26,8 @@ typedef struct hil_arch_names {
 typedef struct hil_mixture_names {
     const char *router, *gate, *up, *down;
     const char *gate_bias, *up_bias, *down_bias; /* of all experts */
-    const char *correction; /* the whole name of a bias where experts are chosen */
+    /* The whole names of a bias where experts are chosen, and of factors of their weights. */
+    const char *correction, *factors;
     /* Of the expert that all tokens have; `shared`: how much of it each has, NULL: all. */
     const char *shared_gate, *shared_up, *shared_gate_up, *shared_down, *shared;
 } hil_mixture_names;

@@ -1,7 +1,7 @@
-/* gemma4.c - Gemma 4 without experts: layers with full attention have larger heads than those with
-   a window; the last layers attend to the keys and values of earlier ones; small models have a
-   second embedding, of which each layer gets a part. */
-#include "model/build.h"
+/* gemma4.c - Gemma 4: layers with full attention have larger heads than those with a window; the
+   last layers attend to the keys and values of earlier ones; small models have a second embedding,
+   of which each layer gets a part; one has experts beside the MLP. */
+#include "model/mixture.h"
 
 #include "base/fail.h"
 
@@ -22,6 +22,8 @@ typedef struct layer {
     hil_param *attention_norm, *attention_post_norm, *mlp_norm, *mlp_post_norm;
     hil_param *q, *k, *v, *o, *q_norm, *k_norm; /* k NULL: those of `source`; v NULL: from k */
     hil_param *gate, *up, *down;
+    hil_mixture mixture; /* beside the MLP */
+    hil_param *router_norm, *mlp_own_norm, *experts_norm, *experts_post_norm;
     hil_param *input_gate, *input_projection, *input_norm; /* NULL: it gets nothing */
     hil_param *scalar;
     bool lends;      /* later layers have its keys and values */
@@ -125,6 +127,22 @@ static hil_status feed(hil_tape *t, const layer *l, hil_value *x, hil_value **y)
     return hil_linear(t, *y, l->down, NULL, y);
 }
 
+/* *h, the MLP of x, plus the experts of x. The router and the experts have norms of their own. */
+static hil_status add_experts(hil_tape *t, const layer *l, hil_value *x, hil_value **h)
+{
+    const hil_config *c = l->config;
+    hil_routing routing;
+    hil_value *y;
+    HIL_TRY(normalize(t, c, x, l->router_norm, &y));
+    HIL_TRY(hil_scale(t, y, 1 / sqrt((double)c->hidden), &y));
+    HIL_TRY(hil_mixture_route(t, &l->mixture, y, NULL, NULL, &routing));
+    HIL_TRY(normalize(t, c, x, l->experts_norm, &y));
+    HIL_TRY(hil_mixture_run(t, &l->mixture, y, &routing, NULL, &y));
+    HIL_TRY(normalize(t, c, y, l->experts_post_norm, &y));
+    HIL_TRY(normalize(t, c, *h, l->mlp_own_norm, h));
+    return hil_add(t, *h, y, h);
+}
+
 /* The layer's part of what all get. */
 static hil_status take_input(hil_tape *t, const layer *l, hil_value **y)
 {
@@ -161,6 +179,7 @@ static hil_status block(hil_tape *t, void *state, const hil_values *in, hil_valu
     HIL_TRY(hil_add(t, x, h, &x));
     HIL_TRY(normalize(t, c, x, l->mlp_norm, &h));
     HIL_TRY(feed(t, l, h, &h));
+    if (l->mixture.router) HIL_TRY(add_experts(t, l, x, &h));
     HIL_TRY(normalize(t, c, h, l->mlp_post_norm, &h));
     HIL_TRY(hil_add(t, x, h, &x));
     if (l->input_gate) HIL_TRY(add_input(t, l, &x));
@@ -217,12 +236,32 @@ static hil_status add_scalar(hil_model *model, const hil_config *c, layer *l)
     return hil_model_param(model, name, &one, &l->scalar);
 }
 
+static hil_status add_mixture(hil_model *model, const hil_config *c, layer *l)
+{
+    const hil_param_form scale = {HIL_SCALE, 1, c->hidden, 0};
+    char name[256];
+    const hil_build_row rows[] = {
+        {"post_feedforward_layernorm_1", scale, &l->mlp_own_norm, false},
+        {"pre_feedforward_layernorm_2", scale, &l->experts_norm, false},
+        {"post_feedforward_layernorm_2", scale, &l->experts_post_norm, false},
+    };
+    const hil_build_table table = {c->arch->names->blocks, l->number, rows,
+                                   sizeof rows / sizeof *rows};
+    HIL_TRY(hil_mixture_build(model, c, l->number, &l->mixture));
+    if (!l->mixture.router) return HIL_OK;
+    snprintf(name, sizeof name, "%s%lld.router.scale", c->arch->names->blocks,
+             (long long)l->number);
+    HIL_TRY(hil_model_param(model, name, &scale, &l->router_norm));
+    return hil_build_params(model, &table);
+}
+
 static hil_status add_block(hil_model *model, const hil_config *c, int64_t n)
 {
     layer *l;
     HIL_TRY(hil_model_alloc(model, sizeof *l, (void **)&l));
     HIL_TRY(set_layer(model, c, n, l));
     HIL_TRY(add_scalar(model, c, l));
+    HIL_TRY(add_mixture(model, c, l));
     bool slides = l->attention.window > 0, reuses = n >= c->layers - c->varied.reusing;
     int64_t size = slides ? c->head_dim : c->varied.head_dim, d = c->hidden;
     int64_t q = l->heads * size, kv = l->kv_heads * size, p = c->varied.input;
@@ -363,6 +402,19 @@ static hil_status read_sharing(const hil_config_reader *r)
     return HIL_OK;
 }
 
+static hil_status read_experts(const hil_config_reader *r)
+{
+    hil_mixture_config *m = &r->config->mixture;
+    bool on = false;
+    HIL_TRY(hil_config_bool(r, "enable_moe_block", &on));
+    if (!on) return HIL_OK;
+    HIL_TRY(hil_config_size(r, "num_experts", NULL, HIL_CONFIG_WIDTH_MAX, &m->experts));
+    HIL_TRY(hil_config_size(r, "top_k_experts", NULL, m->experts, &m->chosen));
+    HIL_TRY(hil_config_size(r, "moe_intermediate_size", NULL, HIL_CONFIG_WIDTH_MAX, &m->width));
+    m->normalized = true;
+    return hil_config_check_mixture(r);
+}
+
 static hil_status read_inputs(const hil_config_reader *r)
 {
     hil_varied_config *v = &r->config->varied;
@@ -391,7 +443,6 @@ static hil_status read(const hil_config_reader *r)
     HIL_TRY(hil_config_sizes(r, false));
     HIL_TRY(hil_config_numbers(r, "rms_norm_eps"));
     HIL_TRY(hil_config_refuse_flag(r, "attention_bias"));
-    HIL_TRY(hil_config_refuse_flag(r, "enable_moe_block"));
     HIL_TRY(hil_json_string(r->object, "use_bidirectional_attention", r->what, &both_ways));
     if (strcmp(both_ways, "vision") != 0)
         return hil_config_refuse(r, "use_bidirectional_attention",
@@ -413,8 +464,17 @@ static hil_status read(const hil_config_reader *r)
 static hil_status read_gemma4(const hil_config_reader *r)
 {
     HIL_TRY(read(r));
+    HIL_TRY(read_experts(r));
     return read_inputs(r);
 }
+
+#define EXPERTS "experts.*."
+static const hil_arch_stack stacks[] = {
+    {"experts.gate_up_proj", EXPERTS "gate_proj.weight", 0, 2, false, HIL_FLAT_NOT, true},
+    {"experts.gate_up_proj", EXPERTS "up_proj.weight", 1, 2, false, HIL_FLAT_NOT, true},
+    {"experts.down_proj", EXPERTS "down_proj.weight", 0, 1, false, HIL_FLAT_NOT, true},
+    {.tensor = NULL},
+};
 
 #define GEMMA4                                                                                     \
     .activation = HIL_GELU_TANH, .vocab = 262144, .heads = 8, .kv_heads = 4, .head_dim = 256,      \
@@ -427,6 +487,12 @@ const hil_arch hil_arch_gemma4 = {
     .defaults = &(const hil_config){GEMMA4, .max_positions = 131072, .window = 512,
                                     .varied = {.head_dim = 512, .input = 256, .inputs = 262144}},
     .names = &hil_arch_gemma_names,
+    .mixture = &(const hil_mixture_names){.router = "router.proj",
+                                          .gate = EXPERTS "gate_proj",
+                                          .up = EXPERTS "up_proj",
+                                          .down = EXPERTS "down_proj",
+                                          .factors = "router.per_expert_scale"},
+    .stacks = stacks,
     .varied = true,
     .read = read_gemma4,
     .build = build,

@@ -42,13 +42,13 @@ static hil_status build_shared(hil_model *model, const hil_config *c, int64_t n,
     return HIL_OK;
 }
 
-static hil_status build_correction(hil_model *model, const hil_config *c, int64_t n,
-                                   hil_param **out)
+/* A vector with a number of each expert; `whole` is its name in the block. */
+static hil_status build_vector(hil_model *model, const hil_config *c, int64_t n, const char *whole,
+                               hil_role role, hil_param **out)
 {
-    const hil_param_form form = {HIL_FIXED, 1, c->mixture.experts, 0};
+    const hil_param_form form = {role, 1, c->mixture.experts, 0};
     char name[256];
-    snprintf(name, sizeof name, "%s%lld.%s", c->arch->names->blocks, (long long)n,
-             c->arch->mixture->correction);
+    snprintf(name, sizeof name, "%s%lld.%s", c->arch->names->blocks, (long long)n, whole);
     return hil_model_param(model, name, &form, out);
 }
 
@@ -93,6 +93,7 @@ hil_status hil_mixture_build(hil_model *model, const hil_config *c, int64_t n, h
     *out = (hil_mixture){.balanced = c->mixture.balance > 0, .later = hil_mixture_before(c, n) > 0};
     if (!is_mixture(c, n)) return HIL_OK;
     set_route(&c->mixture, &out->route);
+    out->activation = c->activation;
     out->alpha = c->mixture.alpha;
     out->limit = c->mixture.limit;
     const struct {
@@ -104,7 +105,9 @@ hil_status hil_mixture_build(hil_model *model, const hil_config *c, int64_t n, h
     char name[256];
     snprintf(name, sizeof name, "%s%lld.%s", blocks, (long long)n, m->router);
     HIL_TRY(hil_build_param(model, name, &router, &out->router));
-    if (c->mixture.corrected) HIL_TRY(build_correction(model, c, n, &out->route.correction));
+    if (c->mixture.corrected)
+        HIL_TRY(build_vector(model, c, n, m->correction, HIL_FIXED, &out->route.correction));
+    if (m->factors) HIL_TRY(build_vector(model, c, n, m->factors, HIL_SCALE, &out->factors));
     if (c->mixture.shared) HIL_TRY(build_shared(model, c, n, out));
     if (c->mixture.biased) HIL_TRY(build_biases(model, c, n, out));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
@@ -129,6 +132,7 @@ hil_status hil_mixture_route(hil_tape *t, const hil_mixture *m, hil_value *x, co
     if (m->balanced && m->later) HIL_TRY(hil_values_get(in, "used", &used));
     HIL_TRY(hil_linear(t, x, m->router, m->router_bias, &logits));
     HIL_TRY(hil_route(t, logits, used, &m->route, routing));
+    if (m->factors) HIL_TRY(hil_expert_scale(t, routing, m->factors));
     return m->balanced ? hil_values_set(out, "used", routing->used) : HIL_OK;
 }
 
@@ -169,6 +173,15 @@ static hil_status project(hil_tape *t, hil_value *rows, const hil_routing *routi
     return bias ? hil_expert_bias(t, *y, routing, bias, y) : HIL_OK;
 }
 
+static hil_status activate(hil_tape *t, const hil_mixture *m, hil_value *gate, hil_value *up,
+                           hil_value **y)
+{
+    if (m->limit > 0) return hil_swiglu_clamped(t, gate, up, m->alpha, m->limit, y);
+    if (m->activation == HIL_SILU) return hil_swiglu(t, gate, up, y);
+    return hil_geglu(t, gate, up, m->activation == HIL_GELU ? HIL_GELU_EXACT : HIL_GELU_APPROXIMATE,
+                     y);
+}
+
 hil_status hil_mixture_run(hil_tape *t, const hil_mixture *m, hil_value *x,
                            const hil_routing *routing, hil_value *residual, hil_value **y)
 {
@@ -177,10 +190,7 @@ hil_status hil_mixture_run(hil_tape *t, const hil_mixture *m, hil_value *x,
     HIL_TRY(hil_dispatch(t, x, routing, &rows));
     HIL_TRY(project(t, rows, routing, m->gate, m->gate_bias, &gate));
     HIL_TRY(project(t, rows, routing, m->up, m->up_bias, &up));
-    if (m->limit > 0)
-        HIL_TRY(hil_swiglu_clamped(t, gate, up, m->alpha, m->limit, &rows));
-    else
-        HIL_TRY(hil_swiglu(t, gate, up, &rows));
+    HIL_TRY(activate(t, m, gate, up, &rows));
     HIL_TRY(project(t, rows, routing, m->down, m->down_bias, &rows));
     return hil_combine(t, rows, routing, residual, y);
 }

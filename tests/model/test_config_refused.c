@@ -38,7 +38,11 @@ static const char *const refused[][3] = {
     {"nemotron", ",\"hidden_act\":\"gelu\"", "for nemotron only relu2"},
     {"ministral3", ",\"rope_parameters\":{\"llama_4_scaling_beta\":0.1}",
      "\"llama_4_scaling_beta\" needs"},
-    {"gemma4_text", ",\"enable_moe_block\":true", "\"enable_moe_block\" is true"},
+    {"gemma4_text", ",\"enable_moe_block\":true", "\"num_experts\" is missing"},
+    {"gemma4_text",
+     ",\"enable_moe_block\":true,\"num_experts\":4,\"moe_intermediate_size\":8,"
+     "\"top_k_experts\":5",
+     "\"top_k_experts\" is 5"},
     {"gemma4_text", ",\"attention_bias\":true", "\"attention_bias\" is true"},
     {"gemma4_text", ",\"use_bidirectional_attention\":\"all\"", "only causal attention"},
     {"gemma4_text", ",\"num_kv_shared_layers\":2", "leaves no layer with keys"},

@@ -1,22 +1,20 @@
 """golden_configs.py - the tiny models of golden_models.py: a config for each. Seeds follow their order."""
-from transformers import (ArceeConfig, Cohere2Config, CohereConfig, CwmConfig, DeepseekV2Config,
-                          DeepseekV3Config, Dots1Config, Ernie4_5_MoeConfig, Ernie4_5Config,
-                          Exaone4Config, ExaoneMoeConfig, FlexOlmoConfig, Gemma2Config,
-                          Gemma3Config, Gemma3ForConditionalGeneration, Gemma3TextConfig,
-                          Gemma4Config, Gemma4ForConditionalGeneration, Gemma4TextConfig,
-                          Gemma4UnifiedTextConfig, GemmaConfig, Glm4Config, Glm4MoeConfig,
-                          Glm4MoeLiteConfig, GlmConfig, GPT2Config, GPTNeoXConfig, GptOssConfig,
-                          GraniteConfig, GraniteMoeConfig, GraniteMoeSharedConfig, HeliumConfig,
-                          HunYuanDenseV1Config, HunYuanMoEV1Config, InternLM3Config, Lfm2Config,
-                          Lfm2MoeConfig, LlamaConfig, MiniMaxM2Config, Ministral3Config,
-                          MinistralConfig, Mistral3Config, Mistral3ForConditionalGeneration,
-                          MistralConfig, MixtralConfig, NemotronConfig, Olmo2Config,
-                          Olmo3Config, OlmoConfig, OlmoeConfig, Phi3Config, PhiConfig,
-                          Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration, Qwen2Config,
-                          Qwen2MoeConfig, Qwen3_5MoeConfig, Qwen3_5MoeForConditionalGeneration,
-                          Qwen3_5MoeTextConfig, Qwen3_5TextConfig, Qwen3Config, Qwen3MoeConfig,
-                          Qwen3NextConfig, SeedOssConfig, SmolLM3Config, SolarOpenConfig,
-                          StableLmConfig, Starcoder2Config, VaultGemmaConfig)
+from transformers import (
+    ArceeConfig, Cohere2Config, CohereConfig, CwmConfig, DeepseekV2Config, DeepseekV3Config,
+    Dots1Config, Ernie4_5_MoeConfig, Ernie4_5Config, Exaone4Config, ExaoneMoeConfig,
+    FlexOlmoConfig, Gemma2Config, Gemma3Config, Gemma3ForConditionalGeneration, Gemma3TextConfig,
+    Gemma4Config, Gemma4ForConditionalGeneration, Gemma4TextConfig, Gemma4UnifiedTextConfig,
+    GemmaConfig, Glm4Config, Glm4MoeConfig, Glm4MoeLiteConfig, GlmConfig, GPT2Config,
+    GPTNeoXConfig, GptOssConfig, GraniteConfig, GraniteMoeConfig, GraniteMoeSharedConfig,
+    HeliumConfig, HunYuanDenseV1Config, HunYuanMoEV1Config, InternLM3Config, Lfm2Config,
+    Lfm2MoeConfig, Llama4Config, Llama4ForConditionalGeneration, Llama4TextConfig, LlamaConfig,
+    MiniMaxM2Config, Ministral3Config, MinistralConfig, Mistral3Config,
+    Mistral3ForConditionalGeneration, MistralConfig, MixtralConfig, NemotronConfig, Olmo2Config,
+    Olmo3Config, OlmoConfig, OlmoeConfig, Phi3Config, PhiConfig, Qwen2_5_VLConfig,
+    Qwen2_5_VLForConditionalGeneration, Qwen2Config, Qwen2MoeConfig, Qwen3_5MoeConfig,
+    Qwen3_5MoeForConditionalGeneration, Qwen3_5MoeTextConfig, Qwen3_5TextConfig, Qwen3Config,
+    Qwen3MoeConfig, Qwen3NextConfig, SeedOssConfig, SmolLM3Config, SolarOpenConfig, StableLmConfig,
+    Starcoder2Config, VaultGemmaConfig)
 
 GPT2 = dict(n_positions=40, n_layer=2, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
             bos_token_id=0, eos_token_id=0)
@@ -277,6 +275,17 @@ FAMILIES = {
         layer_types=["sliding_attention", "full_attention"], hidden_size_per_layer_input=0,
         attention_k_eq_v=True, enable_moe_block=True, num_experts=6, top_k_experts=2,
         moe_intermediate_size=14),
+    # The middle layer does not turn and sees all; the others see chunks; the last has an MLP.
+    "llama4": lambda: Llama4TextConfig(
+        **{**SMALL, "num_hidden_layers": 3, "intermediate_size": 14}, head_dim=12,
+        intermediate_size_mlp=26, num_local_experts=4, interleave_moe_layer_step=2,
+        no_rope_layers=[1, 0, 1], attention_chunk_size=9, floor_scale=5, attn_scale=0.3,
+        moe_layers=[0, 1]),
+    # Two experts for each token; without norms of queries and keys.
+    "llama4_two": lambda: Llama4TextConfig(
+        **{**SMALL, "intermediate_size": 14}, head_dim=12, intermediate_size_mlp=26,
+        num_local_experts=4, num_experts_per_tok=2, use_qk_norm=False, attention_bias=True,
+        attn_temperature_tuning=False, interleave_moe_layer_step=2),
 }
 
 
@@ -299,6 +308,13 @@ def with_images(kind):
                                num_attention_heads=1, num_key_value_heads=1, head_dim=8,
                                patch_size=4, position_embedding_size=16),
             image_token_id=66, video_token_id=65, audio_token_id=64))
+    if kind == "llama4_images":
+        return Llama4ForConditionalGeneration(Llama4Config(
+            text_config=dict(text, head_dim=12, intermediate_size_mlp=20, num_local_experts=3,
+                             interleave_moe_layer_step=3, attention_chunk_size=7),
+            vision_config=dict(sight, vision_output_dim=8, projector_input_dim=8,
+                               projector_output_dim=8, pixel_shuffle_ratio=0.5),
+            image_token_index=66))
     if kind == "mistral3_images":
         return Mistral3ForConditionalGeneration(Mistral3Config(
             text_config=dict(text, model_type="mistral", head_dim=10, sliding_window=None),
@@ -326,4 +342,4 @@ def with_images(kind):
 
 
 IMAGES = ("gemma3_images", "mistral3_images", "qwen2_5_vl_images", "gemma4_images",
-          "qwen3_5_moe_images")
+          "qwen3_5_moe_images", "llama4_images")

@@ -165,6 +165,8 @@ def unstack(name, tensor, kind):
     block, names = name.split(".input_linear")[0].split(".output_linear")[0], ["down_proj"]
     block = block.removesuffix(".experts.gate_up_proj").removesuffix(".experts.down_proj")
     block = block.removesuffix(".experts.gate_up_proj_bias").removesuffix(".experts.down_proj_bias")
+    if fused and kind == "llama4_text":
+        names, fused = ["gate_up_proj"], False
     if fused:
         names = ["gate_proj", "up_proj"]
     rows = [tensor]

@@ -142,6 +142,7 @@ typedef struct hil_rope_options {
        not. Only where all numbers of a head turn. */
     double growth;
     int64_t growth_from;
+    int64_t growth_shift; /* added to p there */
 } hil_rope_options;
 HIL_API void hil_rope_defaults_sized(hil_rope_options *options, size_t size);
 #define hil_rope_defaults(options) hil_rope_defaults_sized(options, sizeof *(options))
@@ -154,6 +155,7 @@ typedef struct hil_attention_options {
     double dropout;
     double cap;       /* scores become cap * tanh(score / cap); 0: as they are */
     hil_param *sinks; /* for each head the score of one more key, whose value is 0; NULL: none */
+    int64_t chunk;    /* positions see only their own chunk, of so many of their document; 0: all */
 } hil_attention_options;
 HIL_API void hil_attention_defaults_sized(hil_attention_options *options, size_t size);
 #define hil_attention_defaults(options) hil_attention_defaults_sized(options, sizeof *(options))
@@ -237,12 +239,16 @@ HIL_API void hil_route_defaults_sized(hil_route_options *options, size_t size);
 typedef struct hil_routing {
     hil_value *weights, *places, *begins;
     hil_value *used; /* how much each expert is used, with the layers before; pass it on */
+    bool weighed;    /* set by hil_dispatch_weighed */
 } hil_routing;
 /* `used` is that of the layers before; NULL: this is the first. */
 HIL_API hil_status hil_route(hil_tape *t, hil_value *logits, hil_value *used,
                              const hil_route_options *options, hil_routing *routing);
 HIL_API hil_status hil_dispatch(hil_tape *t, hil_value *x, const hil_routing *routing,
                                 hil_value **rows);
+/* The same, each row times its weight; hil_combine then adds up the results as they are. */
+HIL_API hil_status hil_dispatch_weighed(hil_tape *t, hil_value *x, hil_routing *routing,
+                                        hil_value **rows);
 HIL_API hil_status hil_grouped_linear(hil_tape *t, hil_value *rows, const hil_routing *routing,
                                       hil_param *first, hil_value **y);
 /* rows + the bias of each row's expert; `bias` has those of all experts, one after the other. */

@@ -120,7 +120,8 @@ hil_status hil_rope_with(hil_tape *t, hil_value *x, const float *frequency,
                           .factor = own.factor,
                           .first = own.first,
                           .growth = own.growth,
-                          .growth_from = own.growth_from};
+                          .growth_from = own.growth_from,
+                          .growth_shift = own.growth_shift};
     if (own.longer && length > own.longer_than) attr.frequency = own.longer;
     return hil_tape_apply(t, &(hil_apply){&hil_op_rope, &attr, 2, 1, 0, {x, t->batch[2]}, {NULL}},
                           y);
@@ -167,9 +168,10 @@ static hil_status attend(hil_tape *t, hil_apply *apply, const hil_shape *keys,
     if (options) HIL_TRY(hil_sized_take(&own, sizeof own, options, "hil_attention"));
     options = &own;
     double scale = options->scale > 0 ? options->scale : 1 / sqrt((double)keys->dim[3]);
-    hil_cached_attr cached = {.scale = scale, .window = options->window, .cap = options->cap};
+    hil_cached_attr cached = {
+        .scale = scale, .window = options->window, .cap = options->cap, .chunk = options->chunk};
     hil_attention_attr attr = {scale, options->window, t->context->training ? options->dropout : 0,
-                               options->cap};
+                               options->cap, options->chunk};
     apply->outs = 1;
     apply->params = options->sinks ? 1 : 0;
     apply->param[0] = options->sinks;
@@ -356,7 +358,7 @@ hil_status hil_route(hil_tape *t, hil_value *logits, hil_value *used,
                        .param = {own.correction}};
     hil_value *out[4];
     HIL_TRY(hil_tape_apply(t, &apply, out));
-    *routing = (hil_routing){out[0], out[1], out[2], out[3]};
+    *routing = (hil_routing){out[0], out[1], out[2], out[3], false};
     return HIL_OK;
 }
 
@@ -364,6 +366,15 @@ hil_status hil_dispatch(hil_tape *t, hil_value *x, const hil_routing *routing, h
 {
     return hil_tape_apply(
         t, &(hil_apply){&hil_op_dispatch, NULL, 2, 1, 0, {x, routing->places}, {NULL}}, rows);
+}
+
+hil_status hil_dispatch_weighed(hil_tape *t, hil_value *x, hil_routing *routing, hil_value **rows)
+{
+    routing->weighed = true;
+    return hil_tape_apply(
+        t,
+        &(hil_apply){&hil_op_dispatch, NULL, 3, 1, 0, {x, routing->places, routing->weights}, {0}},
+        rows);
 }
 
 hil_status hil_expert_bias(hil_tape *t, hil_value *rows, const hil_routing *routing,
@@ -387,13 +398,12 @@ hil_status hil_expert_scale(hil_tape *t, hil_routing *routing, hil_param *factor
 hil_status hil_combine(hil_tape *t, hil_value *rows, const hil_routing *routing,
                        hil_value *residual, hil_value **y)
 {
-    hil_apply apply = {&hil_op_combine,
-                       NULL,
-                       residual ? 4 : 3,
-                       1,
-                       0,
-                       {rows, routing->weights, routing->places, residual},
-                       {NULL}};
+    hil_value *weights = routing->weights;
+    if (routing->weighed)
+        HIL_TRY(hil_tape_reshape(t, routing->places, &weights->tensor.shape, &weights));
+    hil_apply apply = {
+        &hil_op_combine, NULL, residual ? 4 : 3, 1, 0, {rows, weights, routing->places, residual},
+        {NULL}};
     rows->root->bulky = true; /* many times x, for the gradients of the weights alone */
     return hil_tape_apply(t, &apply, y);
 }

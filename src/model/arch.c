@@ -65,6 +65,7 @@ static const hil_arch *const archs[] = {
     &hil_arch_qwen3_5_moe,
     &hil_arch_lfm2,
     &hil_arch_lfm2_moe,
+    &hil_arch_llama4,
 };
 enum { COUNT = sizeof archs / sizeof *archs };
 

@@ -24,8 +24,8 @@ typedef struct hil_arch_names {
 
 /* Names of a mixture's modules; the number of the expert stands for the *. */
 typedef struct hil_mixture_names {
-    const char *router, *gate, *up, *down;
-    const char *gate_bias, *up_bias, *down_bias; /* of all experts */
+    const char *router, *gate, *up, *gate_up, *down; /* gate_up: both in one */
+    const char *gate_bias, *up_bias, *down_bias;     /* of all experts */
     /* The whole names of a bias where experts are chosen, and of factors of their weights. */
     const char *correction, *factors;
     /* Of the expert that all tokens have; `shared`: how much of it each has, NULL: all. */
@@ -125,7 +125,7 @@ extern const hil_arch hil_arch_gpt2, hil_arch_llama, hil_arch_mistral, hil_arch_
     hil_arch_solar_open, hil_arch_exaone_moe, hil_arch_flex_olmo, hil_arch_granite_moe_shared,
     hil_arch_hunyuan, hil_arch_hunyuan_moe, hil_arch_ministral3, hil_arch_nemotron, hil_arch_arcee,
     hil_arch_olmo, hil_arch_gemma4, hil_arch_gemma4_unified, hil_arch_qwen3_next, hil_arch_qwen3_5,
-    hil_arch_qwen3_5_moe, hil_arch_lfm2, hil_arch_lfm2_moe;
+    hil_arch_qwen3_5_moe, hil_arch_lfm2, hil_arch_lfm2_moe, hil_arch_llama4;
 /* llama.c: reads the sizes, RMSNorm's epsilon, dropout of attention, whether the head is tied,
    hidden_act (SiLU) and rotary embedding. */
 hil_status hil_config_read_usual(const hil_config_reader *r);

@@ -23,6 +23,8 @@ typedef struct hil_rope_table {
 } hil_rope_table;
 hil_status hil_build_rope(hil_model *model, const hil_config *config, const hil_rope_config *rope,
                           hil_rope_table *out);
+/* The same for queries that grow with their position, but do not turn. */
+hil_status hil_build_growth(hil_model *model, const hil_config *config, hil_rope_table *out);
 
 /* Registers <module>.weight, or <module>.bias for that role. */
 hil_status hil_build_param(hil_model *model, const char *module, const hil_param_form *form,

@@ -43,6 +43,12 @@ int64_t hil_config_window(const hil_config *config, int64_t layer)
     return bit(config->slides, layer) ? config->window : 0;
 }
 
+int64_t hil_config_chunk(const hil_config *config, int64_t layer)
+{
+    assert(layer >= 0 && layer < config->layers);
+    return bit(config->chunks, layer) ? config->chunk : 0;
+}
+
 /* Refuses what would be computed wrongly without a word: unknown quantized weights, layers that
    differ, encoders, cross attention. */
 static hil_status refuse_unsupported(const hil_config_reader *r)

@@ -56,6 +56,12 @@ typedef struct hil_rope_config {
     float short_factor[HIL_ROPE_FACTORS], long_factor[HIL_ROPE_FACTORS];
 } hil_rope_config;
 
+/* Queries at position p are multiplied by 1 + factor * log(1 + floor((p + 1) / from)). */
+typedef struct hil_growth_config {
+    double factor; /* 0: they are not */
+    int64_t from;
+} hil_growth_config;
+
 /* Keys and values from a latent vector: [Note: latent attention] in latent.h. */
 typedef struct hil_latent_config {
     int64_t q_rank;  /* of the latent vector of queries; 0: they have none */
@@ -97,6 +103,7 @@ typedef struct hil_mixture_config {
     bool biased;                     /* router and experts have biases */
     bool packed;                     /* the folder has the experts in MXFP4: [Note: mxfp4] */
     bool transposed;                 /* files hold the transposes of the experts' matrices */
+    bool early;                      /* weights multiply what experts get, not what they give */
     bool normalized;                 /* the weights of the chosen experts add up to 1 */
     bool sigmoid, pairs, corrected;  /* of hil_route_options; corrected: by a bias */
     int64_t groups, groups_chosen;   /* likewise */
@@ -113,6 +120,9 @@ typedef struct hil_config {
     int64_t window; /* of layers with sliding attention; 0: none. Read it by hil_config_window. */
     uint64_t slides[HIL_LAYER_WORDS]; /* bit set: the layer has sliding attention */
     uint64_t still[HIL_LAYER_WORDS];  /* bit set: the layer has no rotary embedding */
+    int64_t chunk; /* of layers whose positions see only those of their own chunk; 0: none */
+    uint64_t chunks[HIL_LAYER_WORDS]; /* bit set: the layer has such chunks */
+    hil_growth_config growth;         /* of queries in layers without rotary embedding */
     double norm_eps, init_std;
     hil_activation activation;
     bool tied;
@@ -172,6 +182,8 @@ bool hil_config_linear(const hil_config *config, int64_t layer);
 bool hil_config_convolves(const hil_config *config, int64_t layer);
 /* How many positions, its own included, a position of this layer attends to; 0: all before it. */
 int64_t hil_config_window(const hil_config *config, int64_t layer);
+/* How many positions a chunk of the layer has, which see no others; 0: it has no chunks. */
+int64_t hil_config_chunk(const hil_config *config, int64_t layer);
 
 /* "float32", ..., as PyTorch names it, with the quotes of a JSON string. */
 const char *hil_config_torch_name(hil_dtype dtype);

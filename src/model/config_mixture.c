@@ -8,6 +8,21 @@
 #define GROUPS_MAX 64
 #define SHARED_MAX 1024
 
+hil_status hil_config_layer_list(const hil_config_reader *r, const char *key, uint64_t *layers)
+{
+    const json_t *list = json_object_get(r->object, key);
+    if (!list || json_is_null(list)) return HIL_OK;
+    if (!json_is_array(list)) return hil_config_refuse(r, key, "must be a list of layers");
+    for (size_t i = 0; i < json_array_size(list); ++i) {
+        const json_t *item = json_array_get(list, i);
+        int64_t n = json_is_integer(item) ? json_integer_value(item) : -1;
+        if (n < 0 || n >= r->config->layers)
+            return hil_config_refuse(r, key, "names a layer that does not exist");
+        layers[n / 64] |= (uint64_t)1 << (n % 64);
+    }
+    return HIL_OK;
+}
+
 /* mlp_only_layers, and all but every decoder_sparse_step-th layer, have an MLP. */
 static hil_status read_dense_layers(const hil_config_reader *r)
 {
@@ -16,18 +31,7 @@ static hil_status read_dense_layers(const hil_config_reader *r)
     HIL_TRY(hil_config_size(r, "decoder_sparse_step", NULL, HIL_LAYERS_MAX, &step));
     for (int64_t n = 0; n < c->layers; ++n)
         if ((n + 1) % step) c->mixture.dense[n / 64] |= (uint64_t)1 << (n % 64);
-    const json_t *list = json_object_get(r->object, "mlp_only_layers");
-    if (!list || json_is_null(list)) return HIL_OK;
-    if (!json_is_array(list))
-        return hil_config_refuse(r, "mlp_only_layers", "must be a list of layers");
-    for (size_t i = 0; i < json_array_size(list); ++i) {
-        const json_t *item = json_array_get(list, i);
-        int64_t n = json_is_integer(item) ? json_integer_value(item) : -1;
-        if (n < 0 || n >= c->layers)
-            return hil_config_refuse(r, "mlp_only_layers", "names a layer that does not exist");
-        c->mixture.dense[n / 64] |= (uint64_t)1 << (n % 64);
-    }
-    return HIL_OK;
+    return hil_config_layer_list(r, "mlp_only_layers", c->mixture.dense);
 }
 
 static hil_status read_scores(const hil_config_reader *r)

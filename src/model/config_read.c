@@ -202,8 +202,13 @@ static hil_status set_type(const hil_config_reader *r, int64_t layer, const char
     hil_config *c = r->config;
     const char *other = c->delta.key_heads ? "linear_attention"
                         : c->conv.kernel   ? "conv"
+                        : c->chunk         ? "chunked_attention"
                                            : "sliding_attention";
     bool slides = !strcmp(type, "sliding_attention"), special = !slides && !strcmp(type, other);
+    if (c->chunk && !strcmp(type, "chunked_attention")) {
+        c->chunks[layer / 64] |= (uint64_t)1 << (layer % 64);
+        return HIL_OK;
+    }
     bool full = !strcmp(type, "full_attention") || !strcmp(type, "attention");
     uint64_t *layers = c->delta.key_heads ? c->delta.layers : c->conv.layers;
     if (!slides && !full && !special)
@@ -225,6 +230,7 @@ hil_status hil_config_layer_types(const hil_config_reader *r)
     const json_t *types = json_object_get(r->object, "layer_types");
     if (!types || json_is_null(types)) return HIL_OK;
     memset(c->slides, 0, sizeof c->slides);
+    memset(c->chunks, 0, sizeof c->chunks);
     memset(c->delta.layers, 0, sizeof c->delta.layers);
     memset(c->conv.layers, 0, sizeof c->conv.layers);
     if (!json_is_array(types)) return hil_config_refuse(r, "layer_types", "must be a list");

@@ -57,6 +57,8 @@ hil_status hil_config_rope_real(const hil_config_reader *r, const char *key, dou
 hil_status hil_config_rope_by_type(const hil_config_reader *r);
 /* Refuses a part of a head, or factors of LongRoPE, that do not fit the config's heads. */
 hil_status hil_config_check_rope(const hil_config_reader *r, const hil_rope_config *rope);
+/* no_rope_layers: 0: the layer does not turn; absent or empty: every no_rope_layer_interval-th. */
+hil_status hil_config_still(const hil_config_reader *r);
 /* sliding_window, where `use` is true. */
 hil_status hil_config_sliding_window(const hil_config_reader *r, bool use);
 /* Layers from `first` on have the window, if there is one. */
@@ -70,6 +72,8 @@ hil_status hil_config_check_mixture(const hil_config_reader *r);
    without experts at the beginning; `shared` and `dense`: how many of both where keys are absent.
  */
 hil_status hil_config_grouped_mixture(const hil_config_reader *r, int64_t shared, int64_t dense);
+/* Sets the bits of the layers that a list names; absent: none. */
+hil_status hil_config_layer_list(const hil_config_reader *r, const char *key, uint64_t *layers);
 /* mlp_layer_types: which layers have experts; absent: those that have them so far. */
 hil_status hil_config_mlp_types(const hil_config_reader *r);
 /* The same for all layers but every `period`-th. */

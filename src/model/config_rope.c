@@ -16,9 +16,8 @@ static hil_status read_llama3(const reading *r)
     rope->low_freq = rope->high_freq = NAN;
     HIL_TRY(hil_config_real(&r->inner, "low_freq_factor", 1e-6, 1e9, &rope->low_freq));
     HIL_TRY(hil_config_real(&r->inner, "high_freq_factor", 1e-6, 1e9, &rope->high_freq));
-    if (rope->high_freq <= rope->low_freq)
-        return hil_config_refuse(&r->inner, "high_freq_factor",
-                                 "must be above \"low_freq_factor\"");
+    if (rope->high_freq < rope->low_freq)
+        return hil_config_refuse(&r->inner, "high_freq_factor", "is below \"low_freq_factor\"");
     return HIL_OK;
 }
 

@@ -29,9 +29,10 @@ typedef struct layer {
     module q, k, v, qkv, o, gate, up, gate_up, down;
     hil_mixture mixture;
     hil_latent latent;
-    hil_delta_net delta;        /* in place of attention */
-    hil_short_conv conv;        /* likewise */
-    const hil_rope_table *rope; /* NULL: none */
+    hil_delta_net delta;          /* in place of attention */
+    hil_short_conv conv;          /* likewise */
+    const hil_rope_table *rope;   /* NULL: none */
+    const hil_rope_table *growth; /* of queries that do not turn; NULL: they do not grow */
     hil_attention_options attention;
 } layer;
 
@@ -106,7 +107,9 @@ static hil_status turn(hil_tape *t, const layer *l, bool query, hil_value **x)
         const hil_rope_options *options = query ? &l->rope->query : &l->rope->options;
         HIL_TRY(hil_rope_with(t, *x, l->rope->frequency, options, x));
     }
-    return c->qk_norm == HIL_QK_NORM_TURNED ? normalize(t, c, n, *x, x) : HIL_OK;
+    if (query && l->growth)
+        HIL_TRY(hil_rope_with(t, *x, l->growth->frequency, &l->growth->query, x));
+    return c->qk_norm == HIL_QK_NORM_TURNED && l->rope ? normalize(t, c, n, *x, x) : HIL_OK;
 }
 
 /* Cuts the fused projection into q, k and v. */
@@ -271,16 +274,20 @@ static hil_status head(hil_tape *t, void *state, const hil_values *in, hil_value
 
 /* A block's tables of rotary embedding: of layers with full and with sliding attention. */
 typedef struct ropes {
-    hil_rope_table full, sliding;
+    hil_rope_table full, sliding, growth; /* growth: nothing turns */
 } ropes;
 
 static void set_options(layer *l, const hil_config *c, int64_t n, const ropes *tables)
 {
     bool slides = hil_config_window(c, n) > 0;
     l->config = c;
-    if (hil_config_turns(c, n)) l->rope = slides && c->has_local ? &tables->sliding : &tables->full;
+    if (hil_config_turns(c, n))
+        l->rope = slides && c->has_local ? &tables->sliding : &tables->full;
+    else if (c->growth.factor != 0)
+        l->growth = &tables->growth;
     hil_attention_defaults(&l->attention);
     l->attention.window = hil_config_window(c, n);
+    l->attention.chunk = hil_config_chunk(c, n);
     l->attention.dropout = c->dropout_attention;
     l->attention.scale = c->attention_scale;
     l->attention.cap = c->attention_cap;
@@ -362,6 +369,7 @@ static hil_status add_blocks(hil_model *model, const hil_config *c)
     HIL_TRY(hil_model_alloc(model, sizeof *tables, (void **)&tables));
     HIL_TRY(hil_build_rope(model, c, &c->rope, &tables->full));
     if (c->has_local) HIL_TRY(hil_build_rope(model, c, &c->local_rope, &tables->sliding));
+    if (c->growth.factor != 0) HIL_TRY(hil_build_growth(model, c, &tables->growth));
     for (int64_t n = 0; n < c->layers; ++n) HIL_TRY(add_block(model, c, n, tables));
     return HIL_OK;
 }

@@ -89,19 +89,23 @@ hil_status hil_mixture_build(hil_model *model, const hil_config *c, int64_t n, h
     const hil_param_form router = {HIL_ROUTER, c->mixture.experts, c->hidden, c->init_std};
     const hil_role role = c->mixture.transposed ? HIL_TRANSPOSED : HIL_MATRIX;
     const hil_param_form inner = {role, c->mixture.width, c->hidden, c->init_std};
+    const hil_param_form both = {role, 2 * c->mixture.width, c->hidden, c->init_std};
     const hil_param_form outer = {role, c->hidden, c->mixture.width, c->init_std};
     *out = (hil_mixture){.balanced = c->mixture.balance > 0, .later = hil_mixture_before(c, n) > 0};
     if (!is_mixture(c, n)) return HIL_OK;
     set_route(&c->mixture, &out->route);
     out->activation = c->activation;
+    out->early = c->mixture.early;
     out->alpha = c->mixture.alpha;
     out->limit = c->mixture.limit;
     const struct {
         const char *name;
         const hil_param_form *form;
         hil_param **first;
-    } rows[] = {
-        {m->gate, &inner, &out->gate}, {m->up, &inner, &out->up}, {m->down, &outer, &out->down}};
+    } rows[] = {{m->gate, &inner, &out->gate},
+                {m->up, &inner, &out->up},
+                {m->gate_up, &both, &out->gate_up},
+                {m->down, &outer, &out->down}};
     char name[256];
     snprintf(name, sizeof name, "%s%lld.%s", blocks, (long long)n, m->router);
     HIL_TRY(hil_build_param(model, name, &router, &out->router));
@@ -111,6 +115,7 @@ hil_status hil_mixture_build(hil_model *model, const hil_config *c, int64_t n, h
     if (c->mixture.shared) HIL_TRY(build_shared(model, c, n, out));
     if (c->mixture.biased) HIL_TRY(build_biases(model, c, n, out));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+        if (!rows[i].name) continue;
         snprintf(name, sizeof name, "%s%lld.%s.weight", blocks, (long long)n, rows[i].name);
         HIL_TRY(hil_model_experts(model, name, rows[i].form, c->mixture.experts, rows[i].first));
     }
@@ -182,15 +187,33 @@ static hil_status activate(hil_tape *t, const hil_mixture *m, hil_value *gate, h
                      y);
 }
 
+/* The experts up to their last projection. */
+static hil_status open_experts(hil_tape *t, const hil_mixture *m, hil_value *rows,
+                               const hil_routing *routing, hil_value **y)
+{
+    hil_value *part[2];
+    if (m->gate_up) {
+        HIL_TRY(project(t, rows, routing, m->gate_up, NULL, &rows));
+        int64_t half = hil_value_dim(rows, -1) / 2;
+        HIL_TRY(hil_split(t, rows, 2, (int64_t[]){half, half}, part));
+    } else {
+        HIL_TRY(project(t, rows, routing, m->gate, m->gate_bias, &part[0]));
+        HIL_TRY(project(t, rows, routing, m->up, m->up_bias, &part[1]));
+    }
+    return activate(t, m, part[0], part[1], y);
+}
+
 hil_status hil_mixture_run(hil_tape *t, const hil_mixture *m, hil_value *x,
                            const hil_routing *routing, hil_value *residual, hil_value **y)
 {
-    hil_value *rows, *gate, *up;
+    hil_value *rows;
+    hil_routing own = *routing;
     if (m->shared_down) HIL_TRY(add_shared(t, m, x, &residual));
-    HIL_TRY(hil_dispatch(t, x, routing, &rows));
-    HIL_TRY(project(t, rows, routing, m->gate, m->gate_bias, &gate));
-    HIL_TRY(project(t, rows, routing, m->up, m->up_bias, &up));
-    HIL_TRY(activate(t, m, gate, up, &rows));
-    HIL_TRY(project(t, rows, routing, m->down, m->down_bias, &rows));
-    return hil_combine(t, rows, routing, residual, y);
+    if (m->early)
+        HIL_TRY(hil_dispatch_weighed(t, x, &own, &rows));
+    else
+        HIL_TRY(hil_dispatch(t, x, &own, &rows));
+    HIL_TRY(open_experts(t, m, rows, &own, &rows));
+    HIL_TRY(project(t, rows, &own, m->down, m->down_bias, &rows));
+    return hil_combine(t, rows, &own, residual, y);
 }

@@ -7,6 +7,7 @@
 typedef struct hil_mixture {
     hil_param *router;                                         /* NULL: the layer has an MLP */
     hil_param *gate, *up, *down;                               /* of the first expert */
+    hil_param *gate_up;                                        /* both in one; NULL: they are two */
     hil_param *router_bias, *gate_bias, *up_bias, *down_bias;  /* NULL: there are none */
     hil_param *shared_gate, *shared_up, *shared_down, *shared; /* NULL: there is none */
     hil_param *shared_gate_up;                                 /* both in one; NULL: they are two */
@@ -14,6 +15,7 @@ typedef struct hil_mixture {
     hil_route_options route;
     hil_activation activation;
     double alpha, limit; /* of the clamped SwiGLU; limit 0: plain */
+    bool early;          /* weights multiply what experts get */
     bool balanced;       /* the auxiliary loss is wanted */
     bool later;          /* an earlier layer is a mixture, too */
 } hil_mixture;

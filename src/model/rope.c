@@ -13,7 +13,7 @@ static float scale_llama3(const hil_rope_config *rope, float frequency)
 {
     double wave = TURN / (double)frequency, original = (double)rope->original_positions;
     if (wave > original / rope->low_freq) return (float)((double)frequency / rope->factor);
-    if (wave < original / rope->high_freq) return frequency;
+    if (wave <= original / rope->high_freq) return frequency;
     double smooth = (original / wave - rope->low_freq) / (rope->high_freq - rope->low_freq);
     return (float)((1 - smooth) * (double)frequency / rope->factor + smooth * (double)frequency);
 }
@@ -80,5 +80,18 @@ hil_status hil_build_rope(hil_model *model, const hil_config *c, const hil_rope_
     out->query = out->options;
     out->query.growth = rope->growth;
     out->query.growth_from = rope->original_positions;
+    return HIL_OK;
+}
+
+hil_status hil_build_growth(hil_model *model, const hil_config *c, hil_rope_table *out)
+{
+    float *still;
+    HIL_TRY(hil_model_alloc(model, (size_t)(c->head_dim / 2) * sizeof *still, (void **)&still));
+    out->frequency = still;
+    hil_rope_defaults(&out->options);
+    out->query = out->options;
+    out->query.growth = c->growth.factor;
+    out->query.growth_from = c->growth.from;
+    out->query.growth_shift = 1;
     return HIL_OK;
 }

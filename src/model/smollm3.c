@@ -6,14 +6,18 @@ static void set_still(hil_config *c, int64_t layer)
     c->still[layer / 64] |= (uint64_t)1 << (layer % 64);
 }
 
-/* 0 in no_rope_layers: the layer does not turn. Absent: every no_rope_layer_interval-th. */
-static hil_status read_still(const hil_config_reader *r)
+static bool is_empty(const json_t *list)
+{
+    return json_is_array(list) && json_array_size(list) == 0;
+}
+
+hil_status hil_config_still(const hil_config_reader *r)
 {
     hil_config *c = r->config;
     int64_t interval = 4;
     const json_t *list = json_object_get(r->object, "no_rope_layers");
     HIL_TRY(hil_config_size(r, "no_rope_layer_interval", NULL, HIL_LAYERS_MAX, &interval));
-    bool given = list && !json_is_null(list);
+    bool given = list && !json_is_null(list) && !is_empty(list);
     if (given && (!json_is_array(list) || (int64_t)json_array_size(list) < c->layers))
         return hil_config_refuse(r, "no_rope_layers",
                                  "must be a list with a number for each layer");
@@ -31,7 +35,7 @@ static hil_status read(const hil_config_reader *r)
     hil_config *c = r->config;
     bool use = false;
     HIL_TRY(hil_config_read_llama(r));
-    HIL_TRY(read_still(r));
+    HIL_TRY(hil_config_still(r));
     HIL_TRY(hil_config_bool(r, "use_sliding_window", &use));
     use = use && json_is_integer(json_object_get(r->object, "sliding_window"));
     HIL_TRY(hil_config_sliding_window(r, use));

@@ -259,6 +259,8 @@ static void attention(const hil_op_call *call, bool backward, int threads, hil_w
                                .dim = q[3],
                                .past = cached ? cache->length : 0,
                                .window = cached ? cache->window : attr->window};
+    int64_t chunk = cached ? cache->chunk : attr->chunk;
+    if (chunk && !size.window) size.window = (chunk + 1) / 2; /* a position sees half of one */
     w->attention =
         threads > 0 ? hil_attention_work(&size, backward) : hil_attention_flops(&size, backward);
     w->attention *= hil_pool_stretch(attention_tasks(q, size.groups, backward), threads);

@@ -61,19 +61,21 @@ typedef struct hil_rope_attr {
     /* Position p is multiplied by 1 + growth log(1 + p / growth_from), the quotient rounded down,
        where all numbers of heads turn; growth 0: none is. */
     double growth;
-    int64_t growth_from;
+    int64_t growth_from, growth_shift; /* the latter is added to p */
 } hil_rope_attr;
 extern const hil_op hil_op_rope;
 
 /* in: q (B, T, H, D), k and v (B, T, KV, D), first (B, T) int32; or packed (B, T, 3 H, D), which
    holds the heads of q, of k and of v, and first; param 0 (optional): sinks (H), the score of one
    more key for each head, whose value is 0; out: (B, T, H, D); saved: lse (B, H, T). Query t
-   sees keys first[t]..t, and only the last `window` of them when window > 0. */
+   sees keys first[t]..t, and only the last `window` of them when window > 0, and with chunk > 0
+   only those of its own chunk: of so many keys, counted from first[t]. */
 typedef struct hil_attention_attr {
     double scale;
     int64_t window;
     double dropout; /* of the probabilities */
     double cap;     /* scores become cap * tanh(score / cap); 0: as they are */
+    int64_t chunk;
 } hil_attention_attr;
 extern const hil_op hil_op_attention;
 
@@ -86,6 +88,7 @@ typedef struct hil_cached_attr {
     void *k, *v; /* (B, capacity, KV, D) in the compute dtype */
     int64_t capacity, length;
     double cap;
+    int64_t chunk;
 } hil_cached_attr;
 extern const hil_op hil_op_attention_cached;
 
@@ -276,7 +279,8 @@ typedef struct hil_route_attr {
     double eps;   /* with `sigmoid`: added to that sum; 0: 1e-20 */
 } hil_route_attr;
 extern const hil_op hil_op_route;
-/* in: x (..., C), places; out: (rows * K, C). */
+/* in: x (..., C), places, optional: weights (..., K), by which the copies are multiplied; out:
+   (rows * K, C). */
 extern const hil_op hil_op_dispatch;
 /* in: x (rows * K, C), where the choices of each expert lie; param 0: the weight (N, C) of each
    expert; out:
@@ -292,7 +296,7 @@ extern const hil_op hil_op_expert_bias;
    (E) of each expert; out: the weights times the factors of their experts. */
 extern const hil_op hil_op_expert_scale;
 /* in: results (rows * K, N), weights (..., K), places, optional residual (..., N); out:
-   (..., N). */
+   (..., N). The places in the shape of weights stand for weights of 1. */
 extern const hil_op hil_op_combine;
 
 /* in: how much the experts are used (2, E) fp32, summed over all layers, targets (B, T) int32; out:

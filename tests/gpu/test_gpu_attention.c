@@ -85,6 +85,12 @@ static void check_shape(hil_shape q, int64_t groups)
     check_both(c);
     c.name = "attention, both masks", c.attr = &windowed;
     check_both(c);
+    hil_attention_attr chunked = {.scale = 0.125, .chunk = 23};
+    c.name = "attention, chunks of documents", c.attr = &chunked;
+    check_both(c);
+    c = attention(&chunked, q, groups);
+    c.name = "attention, chunks";
+    check_both(c);
 }
 
 /* The same with a sink for each head, added by plain kernels or after the fast ones. */
@@ -209,7 +215,8 @@ static void check_cached(hil_dtype dtype, bool packed, bool sinks)
 {
     enum { B = 2, T = 9, H = 4, D = 32, ROOM = T + 3 };
     size_t G = packed ? H : 2;
-    hil_attention_attr attr = {.scale = 0.3, .window = 5};
+    int64_t window = packed ? 5 : 0, chunk = packed ? 0 : 4;
+    hil_attention_attr attr = {.scale = 0.3, .window = window, .chunk = chunk};
     gpu_case c = attention(&attr, (hil_shape){4, {B, T, H, D}}, (int64_t)G);
     if (sinks) c = with_sinks(c);
     c.compute = dtype;
@@ -217,7 +224,7 @@ static void check_cached(hil_dtype dtype, bool packed, bool sinks)
     gpu_make(&c, &whole);
     gpu_run_forward(&whole);
     size_t size = hil_dtype_size(dtype), row[2] = {H * D * size, G * D * size};
-    hil_cached_attr cached = {.scale = 0.3, .window = 5, .capacity = ROOM};
+    hil_cached_attr cached = {.scale = 0.3, .window = window, .capacity = ROOM, .chunk = chunk};
     cached.k = gpu_memory(&whole, NULL, B * ROOM * row[1]);
     cached.v = gpu_memory(&whole, NULL, B * ROOM * row[1]);
     char *all[3], *want = gpu_read(&whole, whole.call.out[0].data, B * T * row[0]);

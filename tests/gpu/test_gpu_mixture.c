@@ -20,12 +20,17 @@ static int32_t *make_places(int64_t count)
 static void check_rows(int64_t rows, int64_t chosen, int64_t cols)
 {
     int32_t *place = make_places(rows * chosen);
-    gpu_check_dtypes((gpu_case){.name = "dispatch",
-                                .op = &hil_op_dispatch,
-                                .ins = 2,
-                                .outs = 1,
-                                .in = {{2, {rows, cols}}, {1, {rows * chosen}}},
-                                .ids = {NULL, place}});
+    gpu_case d = {.name = "dispatch",
+                  .op = &hil_op_dispatch,
+                  .ins = 2,
+                  .outs = 1,
+                  .in = {{2, {rows, cols}}, {1, {rows * chosen}}, {3, {1, rows, chosen}}},
+                  .ids = {NULL, place}};
+    gpu_check_dtypes(d);
+    d.name = "dispatch with weights", d.ins = 3, d.whole = 4;
+    gpu_check_dtypes(d);
+    d.name = "dispatch, no gradient of x", d.no_din = 1;
+    gpu_check_dtypes(d);
     gpu_case c = {.name = "combine",
                   .op = &hil_op_combine,
                   .ins = 3,
@@ -40,6 +45,8 @@ static void check_rows(int64_t rows, int64_t chosen, int64_t cols)
     c.name = "combine with residual", c.ins = 4;
     gpu_check_dtypes(c);
     c.name = "combine, no gradient of weights", c.no_din = 2;
+    gpu_check_dtypes(c);
+    c.name = "combine with weights of 1", c.no_din = 0, c.ids[1] = place;
     gpu_check_dtypes(c);
     free(place);
 }

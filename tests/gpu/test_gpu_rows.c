@@ -201,6 +201,9 @@ static void check_rope(int64_t length, int64_t heads, int64_t dim)
     attr.interleaved = false;
     c.name = "rope that grows";
     gpu_check_dtypes(c);
+    attr.growth_from = 3, attr.growth_shift = 1;
+    c.name = "rope that grows from a later position";
+    gpu_check_dtypes(c);
     attr.interleaved = true, attr.growth = 0;
     attr.first = dim / 4 * 2;
     c.name = "rope of the end, interleaved";

@@ -225,7 +225,7 @@ static void check_numbers_refused(void)
     check_bad(LLAMA ",\"rope_scaling\":{\"type\":\"linear\"}}", "\"factor\" is missing");
     check_bad(LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":0}}", "factor");
     check_bad(LLAMA ",\"rope_scaling\":{\"type\":\"llama3\",\"factor\":8,\"low_freq_factor\":4,"
-                    "\"high_freq_factor\":4}}",
+                    "\"high_freq_factor\":3}}",
               "high_freq_factor");
     check_bad(LLAMA ",\"rope_scaling\":{\"type\":\"llama3\",\"factor\":8,\"low_freq_factor\":1,"
                     "\"high_freq_factor\":4,\"original_max_position_embeddings\":-5}}",

@@ -73,6 +73,14 @@ static const char *const refused[][3] = {
      "\"rope_type\":\"longrope\",\"partial_rotary_factor\":1,\"factor\":2,"
      "\"short_factor\":[1,1],\"long_factor\":[1,1]}}",
      "\"short_factor\" has not one number"},
+    {"llama4_text", ",\"attention_chunk_size\":null", "\"attention_chunk_size\" is null"},
+    {"llama4_text", ",\"moe_layers\":[2]", "names a layer that does not exist"},
+    {"llama4_text", ",\"moe_layers\":3", "\"moe_layers\" must be a list"},
+    {"llama4_text", ",\"num_experts_per_tok\":17", "\"num_experts_per_tok\" is 17"},
+    {"llama4_text", ",\"layer_types\":[\"full_attention\",\"sliding_attention\"]",
+     "no window is switched on"},
+    {"llama4_text", ",\"hidden_act\":\"gelu\"", "for llama4_text only silu"},
+    {"llama4_text", ",\"floor_scale\":0", "\"floor_scale\" is 0"},
     {"flex_olmo", ",\"clip_qkv\":8.0", "\"clip_qkv\" other than 0"},
     {"granitemoeshared", ",\"shared_intermediate_size\":-1", "is no size of an expert"},
     {"hunyuan_v1_dense", ",\"use_cla\":true", "\"use_cla\" is true"},
@@ -185,6 +193,23 @@ static void check_defaults(void)
     CHECK_INT(c.mixture.dense[0], 1);
     CHECK(c.mixture.sigmoid && !c.mixture.corrected);
     CHECK_INT(c.intermediate, 160);
+    c = parse("llama4_text", "");
+    CHECK_INT(hil_config_chunk(&c, 0), 8192);
+    CHECK_INT(c.intermediate, 16384);
+    CHECK_INT(c.mixture.width, 160);
+    CHECK_INT(c.growth.from, 8192);
+    CHECK(!(c.mixture.dense[0] & 3));
+    c = parse("llama4_text", ",\"no_rope_layers\":[],\"no_rope_layer_interval\":2,"
+                             "\"interleave_moe_layer_step\":2");
+    CHECK(hil_config_turns(&c, 0) && !hil_config_turns(&c, 1));
+    CHECK_INT(hil_config_chunk(&c, 1), 0);
+    CHECK_INT(c.mixture.dense[0] & 3, 1);
+    c = parse("llama4_text", ",\"moe_layers\":[],\"layer_types\":[\"full_attention\","
+                             "\"chunked_attention\"],\"attn_temperature_tuning\":false");
+    CHECK_INT(c.mixture.dense[0] & 3, 3);
+    CHECK_INT(hil_config_chunk(&c, 0), 0);
+    CHECK_INT(hil_config_chunk(&c, 1), 8192);
+    CHECK_NEAR(c.growth.factor, 0, 0);
     c = parse("seed_oss", "");
     CHECK_NEAR(c.dropout_residual, 0.1, 0);
     CHECK(c.attention_bias && !c.output_bias);

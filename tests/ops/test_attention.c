@@ -12,6 +12,7 @@ static void reference(const op_case *c, double *const *in, double *const *param,
         for (int64_t h = 0; h < heads; ++h)
             for (int64_t t = 0; t < length; ++t) {
                 int64_t from = (int64_t)in[3][b * length + t];
+                if (attr->chunk) from += (t - from) / attr->chunk * attr->chunk;
                 if (attr->window > 0 && t - attr->window + 1 > from) from = t - attr->window + 1;
                 double total = c->params ? exp(param[0][h]) : 0,
                        *y = out[0] + ((b * length + t) * heads + h) * dim;
@@ -93,10 +94,11 @@ static void op_check_attention(op_case c)
 }
 
 /* Generation position by position gives the results of one call over all positions. */
-static void check_cached(hil_dtype dtype, int64_t window)
+static void check_cached(hil_dtype dtype, int64_t window, int64_t chunk)
 {
     enum { B = 2, T = 7, H = 4, G = 2, D = 5 };
-    hil_attention_attr attr = {.scale = 0.4, .window = window, .cap = 0.6 * (double)(window > 0)};
+    hil_attention_attr attr = {
+        .scale = 0.4, .window = window, .cap = 0.6 * (double)(window > 0), .chunk = chunk};
     op_case c = attention(&attr, (hil_shape){4, {B, T, H, D}}, G);
     for (int i = 0; i < 4; ++i) c.in_dtype[i] = i < 3 ? dtype : HIL_I32;
     c.compute = c.dout_dtype = c.din_dtype = dtype;
@@ -105,7 +107,8 @@ static void check_cached(hil_dtype dtype, int64_t window)
     op_result whole;
     op_run(&c, &whole);
     size_t size = hil_dtype_size(dtype);
-    hil_cached_attr cached = {.scale = 0.4, .window = window, .capacity = T + 2, .cap = attr.cap};
+    hil_cached_attr cached = {
+        .scale = 0.4, .window = window, .capacity = T + 2, .cap = attr.cap, .chunk = chunk};
     cached.k = op_poisoned((size_t)(B * (T + 2) * G * D) * size);
     cached.v = op_poisoned((size_t)(B * (T + 2) * G * D) * size);
     hil_op_call call = {
@@ -165,7 +168,7 @@ static void check_cached_packed(hil_dtype dtype, int64_t window)
     CHECK_OK(hil_pool_create(&call.pool, 2));
     for (int i = 0; i < 2; ++i) {
         cache[i][0] = op_poisoned(B * ROOM * row), cache[i][1] = op_poisoned(B * ROOM * row);
-        hil_cached_attr attr = {0.4, window, cache[i][0], cache[i][1], ROOM, 0, 0};
+        hil_cached_attr attr = {0.4, window, cache[i][0], cache[i][1], ROOM, 0, 0, 0};
         call.attr = &attr;
         call.ins = i ? 1 : 3;
         for (int k = 0; k < 3; ++k) call.in[k] = (hil_tensor){dtype, {4, {B, T, H, D}}, part[k]};
@@ -187,6 +190,7 @@ int main(void)
 {
     static const hil_attention_attr plain = {.scale = 0.5}, window = {.scale = 0.7, .window = 3};
     static const hil_attention_attr capped = {.scale = 0.7, .window = 3, .cap = 0.4};
+    static const hil_attention_attr chunked = {.scale = 0.7, .chunk = 3};
     static const struct {
         hil_shape q;
         int64_t groups;
@@ -201,6 +205,8 @@ int main(void)
         c.attr = &window;
         op_check_attention(c);
         c.attr = &capped;
+        op_check_attention(c);
+        c.attr = &chunked;
         op_check_attention(c);
         if (shapes[i].q.dim[1] == 7) {
             c.ids[3] = documents;
@@ -224,8 +230,9 @@ int main(void)
         op_check_attention(c);
     }
     for (int w = 0; w < 2; ++w) {
-        check_cached(HIL_F32, w * 2);
-        check_cached(HIL_BF16, w * 2);
+        check_cached(HIL_F32, w * 2, 0);
+        check_cached(HIL_BF16, w * 2, 0);
+        check_cached(HIL_F32, w * 2, 4);
         check_cached_packed(HIL_F32, w * 2);
         check_cached_packed(HIL_BF16, w * 2);
     }

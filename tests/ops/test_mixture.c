@@ -15,7 +15,8 @@ static void dispatch_reference(const op_case *c, double *const *in, double *cons
     int64_t cols = hil_shape_cols(&c->in_shape[0]);
     for (int64_t i = 0; i < PLACES; ++i)
         for (int64_t j = 0; j < cols; ++j)
-            out[0][places[i] * cols + j] = in[0][i / CHOSEN * cols + j];
+            out[0][places[i] * cols + j] =
+                in[0][i / CHOSEN * cols + j] * (c->ins == 3 ? in[2][i] : 1);
 }
 
 static void check_dispatch(void)
@@ -28,6 +29,13 @@ static void check_dispatch(void)
                  .in_shape = {{2, {ROWS, 19}}, {1, {PLACES}}},
                  .ids = {NULL, places}};
     op_check_dtypes(c);
+    c.ins = 3;
+    c.in_shape[2] = (hil_shape){3, {1, ROWS, CHOSEN}};
+    op_check_dtypes(c);
+    c.no_din = 1;
+    op_check_dtypes(c);
+    c.in_shape[2].dim[2] -= 1;
+    OP_REFUSED(&c, "weights (1, 7, 2) do not fit");
     c.in_shape[0].dim[0] = ROWS - 1;
     OP_REFUSED(&c, "do not fit");
 }
@@ -41,7 +49,7 @@ static void combine_reference(const op_case *c, double *const *in, double *const
         for (int64_t j = 0; j < cols; ++j) {
             double sum = c->ins == 4 ? in[3][r * cols + j] : 0;
             for (int64_t k = r * CHOSEN; k < (r + 1) * CHOSEN; ++k)
-                sum += in[1][k] * in[0][places[k] * cols + j];
+                sum += (c->ids[1] ? 1 : in[1][k]) * in[0][places[k] * cols + j];
             out[0][r * cols + j] = sum;
         }
 }
@@ -58,6 +66,9 @@ static void check_combine(void)
     c.ins = 4;
     c.in_shape[3] = (hil_shape){3, {1, ROWS, 11}};
     op_check_dtypes(c);
+    c.ids[1] = places; /* in place of weights */
+    op_check_dtypes(c);
+    c.ids[1] = NULL;
     c.in_shape[3].dim[2] = 10;
     OP_REFUSED(&c, "residual");
     c.ins = 3;

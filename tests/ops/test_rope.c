@@ -15,7 +15,8 @@ static void reference(const op_case *c, double *const *in, double *const *param,
                 double factor = attr->factor > 0 ? attr->factor : 1;
                 if (attr->growth != 0)
                     factor *=
-                        1 + attr->growth * log(1 + floor(in[1][r] / (double)attr->growth_from));
+                        1 + attr->growth * log(1 + floor((in[1][r] + (double)attr->growth_shift) /
+                                                         (double)attr->growth_from));
                 double angle = (double)((float)in[1][r] * frequency[i]); /* product in fp32 */
                 int64_t head = (r * d[2] + h) * d[3] + attr->first;
                 int64_t low = head + (attr->interleaved ? 2 * i : i);
@@ -54,7 +55,11 @@ int main(void)
         {.frequency = frequency, .first = 3, .dims = 6},
         {.frequency = frequency, .first = 2, .dims = 6, .interleaved = true, .factor = 1.3},
         {.frequency = frequency, .factor = 1.3, .growth = 0.1, .growth_from = 2},
-        {.frequency = frequency, .interleaved = true, .growth = 0.2, .growth_from = 3},
+        {.frequency = frequency,
+         .interleaved = true,
+         .growth = 0.2,
+         .growth_from = 3,
+         .growth_shift = 1},
     };
     for (size_t i = 0; i < sizeof variants / sizeof *variants; ++i)
         op_check_dtypes((op_case){.op = &hil_op_rope,

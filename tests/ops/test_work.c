@@ -131,7 +131,7 @@ static void check_attention(void)
         packed.in[1] = call.in[3];
         CHECK_NEAR(work_of(&packed, false).attention, 2. * 2 * D * pairs, 0);
         for (int64_t past = 0; past < 15; past += 7) {
-            hil_cached_attr cached = {1, window, NULL, NULL, 100, past, 0};
+            hil_cached_attr cached = {1, window, NULL, NULL, 100, past, 0, 0};
             call.op = &hil_op_attention_cached;
             call.attr = &cached;
             call.ins = 3;

@@ -131,6 +131,7 @@ int main(void)
     check_model(&place, "gemma4_images", "\"model_type\": \"gemma4_text\"", "(gemma4_text)");
     check_model(&place, "qwen3_5_moe_images", "\"model_type\": \"qwen3_5_moe_text\"",
                 "(qwen3_5_moe_text)");
+    check_model(&place, "llama4_images", "\"model_type\": \"llama4_text\"", "(llama4_text)");
     check_wrapped(&place, "qwen3_5_moe_images");
     check_packed(&place);
     job_end(&place);

@@ -96,6 +96,7 @@ static void describe_training(const hil_op_call *call, hil_mask *mask, hil_atten
     *a = describe(call);
     a->first = call->in[call->ins - 1].data;
     a->window = attr->window;
+    a->chunk = attr->chunk;
     a->scale = (float)attr->scale;
     a->cap = (float)attr->cap;
     a->lse = call->saved[0].data;
@@ -189,6 +190,7 @@ static hil_status forward_cached(hil_op_call *call)
     a.past = attr->length;
     a.capacity = attr->capacity;
     a.window = attr->window;
+    a.chunk = attr->chunk;
     a.scale = (float)attr->scale;
     a.cap = (float)attr->cap;
     HIL_TRY(read_sinks(call, &a));

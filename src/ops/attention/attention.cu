@@ -30,6 +30,7 @@ static hil_cuda_attention describe_training(const hil_op_call *call)
     a.documents = call->share < 1;
     a.first = (const int32_t *)call->in[call->ins - 1].data;
     a.window = attr->window;
+    a.chunk = attr->chunk;
     a.scale = (float)attr->scale;
     a.cap = (float)attr->cap;
     a.lse = (float *)call->saved[0].data;
@@ -58,6 +59,7 @@ static implementation choose(const hil_op_call *call, bool backward, size_t *wor
     if (a.q.dtype != a.k.dtype || a.q.dtype != a.v.dtype || a.q.dtype != call->compute)
         return PLAIN;
     if (a.cap > 0) return PLAIN;
+    if (a.chunk > 0 && a.chunk < a.queries) return hil_attention_tiles_can(&a) ? TILES : PLAIN;
     if (backward && hil_attention_hopper_can(call->device, &a)) {
         *workspace = hil_attention_hopper_scratch(&a);
         return HOPPER;
@@ -278,6 +280,7 @@ static hil_status forward_cached(hil_op_call *call)
     a.past = attr->length;
     a.capacity = attr->capacity;
     a.window = attr->window;
+    a.chunk = attr->chunk;
     a.scale = (float)attr->scale;
     a.cap = (float)attr->cap;
     HIL_TRY(begin_sinks(call, &a));

@@ -30,6 +30,7 @@ int64_t hil_attention_from(const hil_attention *a, int64_t b, int64_t t)
 {
     int64_t from = a->first ? a->first[b * a->queries + t] : 0;
     int64_t seen = a->past + t + 1;
+    if (a->chunk > 0) from += (seen - 1 - from) / a->chunk * a->chunk;
     int64_t window = a->window > 0 && seen > a->window ? seen - a->window : 0;
     return from > window ? from : window;
 }

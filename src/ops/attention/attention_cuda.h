@@ -13,9 +13,9 @@ typedef struct hil_cuda_attention {
     int64_t past, capacity;
     hil_view q, k, v;
     int64_t q_stride, kv_stride;
-    bool documents;       /* `first` is not all zeros */
-    const int32_t *first; /* read if there are documents */
-    int64_t window;
+    bool documents;        /* `first` is not all zeros */
+    const int32_t *first;  /* read if there are documents */
+    int64_t window, chunk; /* chunk: only the plain kernel and the tiles have it */
     float scale;
     float cap;      /* 0: none; only the plain kernel has it */
     hil_view sinks; /* of each head; no data: none. Only the plain kernel has them: [Note: sinks] */

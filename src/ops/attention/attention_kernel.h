@@ -13,8 +13,9 @@
 #include "tensor/tensor.h"
 
 /* Query t of a sequence is at position past + t and sees keys first[t]..past + t, and only the
-   last `window` of them when window > 0. first never decreases with t. Tensors are fp32, bf16 or
-   fp16; their shapes are not read. */
+   last `window` of them when window > 0, and with chunk > 0 only those of its own chunk of so many
+   keys from first[t] on. first never decreases with t. Tensors are fp32, bf16 or fp16; their
+   shapes are not read. */
 typedef struct hil_attention {
     int64_t batch, queries, heads, groups, dim; /* B, T, H, KV, D; KV divides H */
     int64_t past;                               /* keys before the first query */
@@ -23,7 +24,7 @@ typedef struct hil_attention {
     hil_tensor k, v;                            /* (B, capacity, KV, D) */
     int64_t q_stride, kv_stride;                /* numbers from one position to the next */
     const int32_t *first;                       /* (B, T), or NULL for zeros */
-    int64_t window;
+    int64_t window, chunk;
     float scale;
     float cap;          /* scores become cap * tanh(score / cap); 0: as they are */
     const float *sinks; /* (H): the score of one more key, whose value is 0; NULL: there is none */

@@ -65,6 +65,7 @@ static __device__ inline void store_number(const hil_view x, int64_t at, float v
 static __device__ inline int64_t first_key(const hil_cuda_attention &a, int64_t b, int64_t t)
 {
     int64_t from = a.documents ? a.first[b * a.queries + t] : 0, at = a.past + t;
+    if (a.chunk > 0) from += (at - from) / a.chunk * a.chunk;
     return a.window > 0 && at - a.window + 1 > from ? at - a.window + 1 : from;
 }
 

@@ -151,6 +151,7 @@ static __device__ inline void add_rows(float sum[D / 8][4], const float weight[C
 static __device__ inline int64_t first_key(const hil_cuda_attention &a, int64_t b, int64_t t)
 {
     int64_t from = a.documents ? a.first[b * a.queries + t] : 0;
+    if (a.chunk > 0) from += (t - from) / a.chunk * a.chunk;
     return a.window > 0 && t - a.window + 1 > from ? t - a.window + 1 : from;
 }
 

@@ -41,7 +41,7 @@ static float factor_at(const hil_rope_attr *attr, int32_t position)
 {
     float factor = attr->factor > 0 ? (float)attr->factor : 1;
     if (attr->growth == 0) return factor;
-    int64_t whole = position / attr->growth_from;
+    int64_t whole = (position + attr->growth_shift) / attr->growth_from;
     return factor * (float)(1 + attr->growth * log1p((double)whole));
 }
 

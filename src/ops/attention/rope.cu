@@ -16,7 +16,7 @@ typedef struct rotation {
     hil_view from, to;
     const int32_t *position;
     float sign, factor, growth;
-    int growth_from;
+    int growth_from, growth_shift;
     bool add;
     float frequency[HALF_MOST];
 } rotation;
@@ -70,7 +70,7 @@ static __device__ inline void turn(float angle, float *sine, float *cosine)
 static __device__ inline float factor_at(const rotation &r, int position)
 {
     if (r.growth == 0) return r.factor;
-    return r.factor * (1 + r.growth * log1pf((float)(position / r.growth_from)));
+    return r.factor * (1 + r.growth * log1pf((float)((position + r.growth_shift) / r.growth_from)));
 }
 
 /* Loads the first numbers while it computes the angles. HALF: they are known to be bf16. */
@@ -155,6 +155,7 @@ static hil_status run(const hil_op_call *call, const hil_tensor *from, const hil
                   .factor = attr->factor > 0 ? (float)attr->factor : 1,
                   .growth = (float)attr->growth,
                   .growth_from = (int)attr->growth_from,
+                  .growth_shift = (int)attr->growth_shift,
                   .add = sign < 0 && call->din_add[0]};
     if (r.rows * r.heads * r.dim == 0) return HIL_OK;
     for (int i = 0; i < r.half; ++i) r.frequency[i] = attr->frequency[i];

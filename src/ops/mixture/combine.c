@@ -7,10 +7,16 @@ static hil_choices measure(const hil_op_call *call)
                          hil_shape_cols(&call->in[0].shape)};
 }
 
+/* Whether all weights are 1. */
+static bool is_plain(const hil_op_call *call)
+{
+    return call->in[1].dtype == HIL_I32;
+}
+
 static hil_status infer(hil_op_call *call)
 {
     HIL_TRY(hil_infer_float(call, 0, 2));
-    HIL_TRY(hil_infer_float(call, 1, 0));
+    if (!is_plain(call)) HIL_TRY(hil_infer_float(call, 1, 0));
     hil_choices s = measure(call);
     const hil_tensor *place = &call->in[2];
     int64_t copies = s.rows * s.chosen;
@@ -36,11 +42,12 @@ static void sum_piece(const hil_op_call *call, const hil_choices *s, int64_t r, 
     const int32_t *place = (const int32_t *)call->in[2].data + r * s->chosen;
     float sum[HIL_CHOICES_PIECE], scaled[HIL_CHOICES_PIECE], buffer[HIL_CHOICES_PIECE],
         each[HIL_ROUTE_CHOSEN];
-    const float *weight = hil_row_read(&call->in[1], r * s->chosen, s->chosen, each);
+    const float *weight = NULL;
+    if (!is_plain(call)) weight = hil_row_read(&call->in[1], r * s->chosen, s->chosen, each);
     int64_t n = s->cols - c < HIL_CHOICES_PIECE ? s->cols - c : HIL_CHOICES_PIECE;
     for (int64_t j = 0; j < s->chosen; ++j) {
         const float *y = hil_row_read(&call->in[0], place[j] * s->cols + c, n, buffer);
-        hil_rows()->math.scale(j ? scaled : sum, y, weight[j], n);
+        hil_rows()->math.scale(j ? scaled : sum, y, weight ? weight[j] : 1, n);
         if (j) hil_rows()->math.add(sum, sum, scaled, n);
     }
     if (call->ins == 4) {
@@ -71,7 +78,7 @@ static void back_choice(const hil_op_call *call, const hil_choices *s, int64_t i
     int64_t place = ((const int32_t *)call->in[2].data)[i], row = i / s->chosen;
     float scaled[HIL_CHOICES_PIECE], buffer[HIL_CHOICES_PIECE], other[HIL_CHOICES_PIECE], one,
         dot = 0;
-    float weight = *hil_row_read(&call->in[1], i, 1, &one);
+    float weight = is_plain(call) ? 1 : *hil_row_read(&call->in[1], i, 1, &one);
     for (int64_t c = 0; c < s->cols; c += HIL_CHOICES_PIECE) {
         int64_t n = s->cols - c < HIL_CHOICES_PIECE ? s->cols - c : HIL_CHOICES_PIECE;
         const float *dy = hil_row_read(&call->dout[0], row * s->cols + c, n, buffer);

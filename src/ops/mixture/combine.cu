@@ -8,6 +8,13 @@ static hil_choices_rows measure(const hil_op_call *call)
                                hil_shape_cols(&call->in[0].shape), &call->in[2]);
 }
 
+/* No data: all are 1. */
+static hil_view weights_of(const hil_op_call *call)
+{
+    hil_view none = {};
+    return call->in[1].dtype == HIL_I32 ? none : hil_view_of(&call->in[1]);
+}
+
 static hil_status forward(hil_op_call *call)
 {
     hil_choices_rows c = measure(call);
@@ -15,7 +22,7 @@ static hil_status forward(hil_op_call *call)
     hil_view none = {};
     hil_choices_sum<<<hil_choices_blocks(c), HIL_CHOICES_THREADS, 0,
                       hil_cuda_stream(call->device, HIL_STREAM_COMPUTE)>>>(
-        c, hil_view_of(&call->in[0]), hil_view_of(&call->in[1]),
+        c, hil_view_of(&call->in[0]), weights_of(call),
         call->ins == 4 ? hil_view_of(&call->in[3]) : none, hil_view_of(&call->out[0]));
     return hil_cuda_launched(call->device, "combine");
 }
@@ -60,7 +67,7 @@ static hil_status backward(hil_op_call *call)
     hil_choices_rows c = measure(call);
     if (c.rows * c.runs == 0 || (!call->din[0].data && !call->din[1].data)) return HIL_OK;
     gradients g = {hil_view_of(&call->in[0]),
-                   hil_view_of(&call->in[1]),
+                   weights_of(call),
                    hil_view_of(&call->dout[0]),
                    hil_view_of(&call->din[0]),
                    hil_view_of(&call->din[1]),

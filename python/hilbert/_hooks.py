@@ -13,6 +13,8 @@ right shape, and reading one by mistake gives NaN.
   references, and live as long as the node of the graph that runs;
 - when it is read outside of any forward: as a copy, which is written back if it was changed, and
   stays until the weights change while a graph refers to the parameter.
+Data that the program gives a parameter while it is not in use (`p.data = values`, `nn.init`) become its weights
+before the next use.
 Everything but the copies is a lease: see [Note: leases] in _store.py. Where leases of a forward do
 not fit into the window together, parameters that no variable of the program names are put back (if
 the module reads them again, they are taken out again), then others become copies.
@@ -30,35 +32,15 @@ from torch import nn
 
 from . import _c
 from ._activations import Activations, View
-from ._store import Slot, Store
+from ._slots import ModelSlot
+from ._store import Store
+from ._transforms import differentiates, outside_of_transforms
 from .errors import BudgetError, NumericError, UsageError
 
 _push = torch._C._autograd._push_saved_tensors_default_hooks
 _pop = torch._C._autograd._pop_saved_tensors_default_hooks
 _top = torch._C._autograd._top_saved_tensors_default_hooks
-
-
-class ModelSlot(Slot):
-    """A slot with its parameter object and the number of uses that run."""
-
-    def __init__(self, param: nn.Parameter, **fields: Any) -> None:
-        super().__init__(shape=param.shape, **fields)
-        self.param = param
-        self.users = 0
-        self.holders = 0  # references to the parameter object that are ours or its modules'
-        self.copy: Optional[torch.Tensor] = None  # while it is read outside of any forward
-        self.original: Optional[torch.Tensor] = None  # numbers of which the copy was made
-        self.exact = False  # whether those are the masters, in fp32
-
-    def is_named(self) -> bool:
-        """Whether a variable of the program may refer to the parameter."""
-        return sys.getrefcount(self.param) > self.holders + 1
-
-    def make_placeholder(self, device: torch.device) -> None:
-        """Drops the data: see [Note: placeholders]."""
-        nan = torch.full((), float("nan"), dtype=self.dtype, device=device)
-        self.placeholder = nan.expand(self.shape)
-        self.param.data = self.placeholder
+_hooks_are_enabled = torch._C._autograd._saved_tensors_hooks_is_enabled
 
 
 class _Reference(NamedTuple):
@@ -148,6 +130,31 @@ class _Parameters(dict):
             self.uses.reach(slot)
         return dict.__getitem__(self, name)
 
+    def __setitem__(self, name: str, param: Optional[nn.Parameter]) -> None:
+        dict.__setitem__(self, name, param)
+        self._forget(name)
+        slot = self.uses.slots.get(id(param))
+        if slot is not None:  # tied to one that is in the store
+            self.slots[name] = slot
+            slot.holders += 1
+
+    def __delitem__(self, name: str) -> None:
+        dict.__delitem__(self, name)
+        self._forget(name)
+
+    def pop(self, name: str, *default: Any) -> Any:
+        self._forget(name)
+        return dict.pop(self, name, *default)
+
+    def _forget(self, name: str) -> None:
+        slot = self.slots.pop(name, None)
+        if slot is not None:
+            slot.holders -= 1
+
+    def own(self) -> List[ModelSlot]:
+        """Of the parameters that it has now."""
+        return list(dict.fromkeys(self.slots.values()))
+
     def __reduce__(self) -> Any:
         refuse_copy()
 
@@ -190,6 +197,7 @@ class Uses:
         self.scaling = False  # whether the backward that runs has multiplied by the loss scale of fp16
         self.optimizer: Any = None  # whose groups may be frozen
         self.activations: Optional[Activations] = None  # None: PyTorch keeps them
+        self.slots: Dict[int, ModelSlot] = {}  # by the id of their parameters
         self._stack: List[_Frame] = []
         self._copies: List[ModelSlot] = []
 
@@ -217,6 +225,7 @@ class Uses:
             if self.summing or self._stack:
                 raise UsageError("this must be done between training steps: call step() first")
             self._end()
+        self._write_given()
 
     def pause(self) -> bool:
         """Whether a step with gradients is open, of one rank, and nothing is in use."""
@@ -224,12 +233,16 @@ class Uses:
         if not self.summing or self._stack or self.store.shared:
             return False
         self.drop_copies()
+        self._write_given()
         if self.store.referred():
             gc.collect()
         return True
 
     def discard(self) -> None:
         """Discards the gradients of this step."""
+        for slot in self.slots.values():
+            if slot.trainable:
+                slot.param.grad = None
         if self.summing:
             self._end()
 
@@ -238,6 +251,13 @@ class Uses:
         self._recover()
         if self._stack:
             raise UsageError("step() was called inside of a forward")
+        self._write_given()
+        for slot in self.slots.values():
+            if slot.trainable and slot.param.grad is not None:  # the program has set it
+                self.take_gradient(slot)
+            elif slot.frozen and slot.param.requires_grad:
+                raise UsageError(f"{slot.name} was frozen when the model was given to hilbert.offload, so that it has no "
+                                 "optimizer states: unfreeze it before, or freeze it again")
         self.open(_c.TRAIN)
         self.drop_copies(stale=True)
         if self.store.referred():
@@ -253,7 +273,8 @@ class Uses:
     def take_gradient(self, slot: ModelSlot) -> None:
         """After a gradient was accumulated."""
         gradient, slot.param.grad = slot.param.grad, None
-        if slot.dtype == torch.float16 and not self.scaling and self.store.progress.loss_scale != 1:
+        if (self.store.options.dtype == torch.float16 and not self.scaling and
+                self.store.progress.loss_scale != 1):
             raise UsageError("with fp16 call model.backward(loss) instead of loss.backward(): the update divides by "
                              "the loss scale")
         if self.optimizer.param_groups[slot.rates].get("frozen"):
@@ -268,11 +289,19 @@ class Uses:
 
     def enter(self, module: nn.Module, slots: Sequence[ModelSlot], compiled: bool) -> None:
         """Before the forward of a module."""
+        if slots and torch.is_grad_enabled() and (not _hooks_are_enabled() or differentiates()):
+            raise UsageError("torch.func.grad and its like cannot differentiate an offloaded model: use autograd, or give "
+                             "values that were taken inside of hilbert.gathered to torch.func.functional_call")
+        with outside_of_transforms():
+            self._enter(module, slots, compiled)
+
+    def _enter(self, module: nn.Module, slots: Sequence[ModelSlot], compiled: bool) -> None:
         training = torch.is_grad_enabled()
         if self._stack and module in (self.root(), self._stack[0].module):
             self._recover()
         if not self._stack:
             self._write_edits()
+            self._write_given()
             self.open(_c.TRAIN if training else _c.EVAL)
         frame = _Frame(module)
         frame.compiled = compiled
@@ -280,13 +309,17 @@ class Uses:
         self.store.prepare([slot for slot in slots if not slot.users and slot.copy is None])
         for slot in slots:
             self._use(slot, frame)
-        if training and (slots or len(self._stack) == 1):
+        if training and (slots or len(self._stack) == 1) and _hooks_are_enabled():
             self._push_packing(frame)
 
     def leave(self, module: nn.Module, output: Any = None) -> None:
         """After it, or after an exception in it."""
         if not self._stack or self._stack[-1].module is not module:
             return  # the exception came before it was entered
+        with outside_of_transforms():
+            self._leave(output)
+
+    def _leave(self, output: Any) -> None:
         frame = self._stack.pop()
         for slot in frame.slots if isinstance(output, _OUTPUTS) else ():
             if _holds(output, slot.param):  # the parameter itself: who called the module uses it
@@ -298,10 +331,15 @@ class Uses:
     def _end_frame(self, frame: _Frame) -> None:
         if frame.packing:
             _pop()
+        changed = ""
         for slot in frame.slots:
             slot.users -= 1
             if not slot.users and slot.copy is None:
-                slot.param.data = slot.placeholder
+                changed = slot.name if slot.param._version != slot.version else changed
+                slot.put_back()
+        if changed:
+            raise UsageError(f"{changed} was changed in place inside of a forward, which is not written back: change it "
+                             "between steps")
 
     def _recover(self) -> None:
         """Ends forwards that no longer run: PyTorch calls no hook after a KeyboardInterrupt."""
@@ -311,7 +349,10 @@ class Uses:
 
     def _use(self, slot: ModelSlot, frame: _Frame) -> None:
         if not slot.users and slot.copy is None:
+            if slot.was_given():
+                raise UsageError(f"{slot.name} was given other data inside of a forward: do that between steps")
             slot.param.data = self._take(slot)
+            slot.version = slot.param._version
         slot.users += 1
         frame.slots.append(slot)
 
@@ -328,7 +369,7 @@ class Uses:
             for slot in [] if frame.compiled else frame.slots:
                 if slot.leases and slot.copy is None and not slot.is_named():
                     slot.users = 0
-                    slot.param.data = slot.placeholder
+                    slot.put_back()
         for frame in self._stack:
             frame.slots = [slot for slot in frame.slots if slot.users]
 
@@ -373,6 +414,8 @@ class Uses:
         """Gives the parameter its own memory until `drop_copies`."""
         if slot.copy is not None:
             return
+        if slot.was_given():
+            self._write_given()
         slot.exact = self.kind is None
         slot.original = self.store.read(slot) if slot.exact else self._fetch(slot).clone()
         slot.copy = slot.original.to(self.store.device, slot.dtype, copy=True)
@@ -391,9 +434,9 @@ class Uses:
             self._copies.remove(slot)
             values, original = slot.param.data, slot.original
             slot.copy = slot.original = None
-            slot.param.data = slot.placeholder
             if used:
                 torch.autograd.graph.increment_version(slot.param)
+            slot.put_back()
             if unchanged:
                 continue
             if self.summing or self._stack:
@@ -409,8 +452,26 @@ class Uses:
         if not self.summing:
             self.drop_copies([slot for slot in self._copies if not bool(_same(slot).all())])
 
+    def _write_given(self) -> None:
+        """What the program gave parameters that were not in use becomes their weights."""
+        for slot in self.slots.values():
+            if not slot.was_given():
+                continue
+            values = slot.param.data
+            if self.summing or self._stack:
+                raise UsageError(f"{slot.name} was given other data inside of a training step: call step() or "
+                                 "zero_grad() first")
+            if values.shape != slot.shape:
+                raise UsageError(f"{slot.name} was given data of shape {list(values.shape)} instead of {list(slot.shape)}")
+            if self.kind is not None:
+                self._end()
+            slot.make_placeholder(self.store.device)
+            self.store.write(slot, values)
+
     def value(self, slot: ModelSlot) -> torch.Tensor:
         """A copy in host memory, in the model's dtype."""
+        if slot.was_given():
+            self._write_given()
         if slot.copy is not None:
             return slot.copy.detach().to("cpu", copy=True)
         if self.kind is None:
@@ -464,15 +525,12 @@ def _gradient_hook(uses: "weakref.ref[Uses]", slot: "weakref.ref[ModelSlot]") ->
 def attach(model: nn.Module, uses: Uses, slots: Dict[int, ModelSlot]) -> List[Any]:
     """Installs the hooks; slots by the id of their parameters. Returns what removes them."""
     handles: List[Any] = []
+    uses.slots = slots
     for slot in slots.values():
         slot.holders = 1
         if slot.trainable:
             handles.append(slot.param.register_post_accumulate_grad_hook(
                 _gradient_hook(weakref.ref(uses), weakref.ref(slot))))
-    for module, parameters in stages(model):
-        own = list(dict.fromkeys(slots[id(param)] for _, param in parameters if id(param) in slots))
-        if own or any(True for _ in module.children()):
-            handles += _hook(module, uses, own)
     for module in model.modules():
         own_by_name = {name: slots[id(param)] for name, param in module._parameters.items()
                        if id(param) in slots}
@@ -481,6 +539,10 @@ def attach(model: nn.Module, uses: Uses, slots: Dict[int, ModelSlot]) -> List[An
             reading.uses, reading.slots = uses, own_by_name
             for slot in own_by_name.values():
                 slot.holders += 1
+    for module, parameters in stages(model):
+        own = list(dict.fromkeys(slots[id(param)] for _, param in parameters if id(param) in slots))
+        if own or any(True for _ in module.children()):
+            handles += _hook(module, uses, own)
     return handles
 
 
@@ -499,10 +561,11 @@ def _hook(module: nn.Module, uses: Uses, slots: Sequence[ModelSlot]) -> List[Any
         return []
 
     is_compiled = _is_compiled(module)
+    own = None if is_compiled else getattr(module._parameters, "own", None)
 
     @torch.compiler.disable
     def before(module: nn.Module, args: Any) -> None:
-        uses.enter(module, slots, is_compiled)
+        uses.enter(module, slots if own is None else own(), is_compiled)
 
     @torch.compiler.disable
     def after(module: nn.Module, args: Any, output: Any) -> None:

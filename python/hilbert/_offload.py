@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import inspect
 import os
 import resource
@@ -13,11 +12,12 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 
 import torch
 from torch import nn
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from . import _c
 from ._activations import Activations, allowance, reserve
-from ._hooks import ModelSlot, Uses, attach, refuse_copy, stages
+from ._guards import check_model, guard
+from ._hooks import Uses, attach, refuse_copy, stages
+from ._slots import ModelSlot
 from ._state import attach_state, guard_apply
 from ._store import NAMES, Options, Store, parse_dtype
 from .errors import Error, UsageError
@@ -52,7 +52,7 @@ class Offload:
                 if id(param) in self._slots:
                     self._slots[id(param)].holders += 1
         self.last_norm = 0.0
-        self._stepped = False
+        self._warned = False  # of parameters that are not trained
         _states.add(self)
 
     def _take(self, slot: ModelSlot) -> torch.Tensor:
@@ -86,20 +86,22 @@ class Offload:
 
     def update(self) -> None:
         """The optimizer's step."""
-        if not self._stepped:
+        if not self._warned:
             self._warn_of_others()
-            self._stepped = True
         self.last_norm = self.uses.update()
         if self.store.options.grows:
             self._grow()
 
     def _warn_of_others(self) -> None:
-        """In the first step: parameters that have come since offload, such as adapters, are not in the store."""
-        for name, param in self.model().named_parameters():
-            if param.grad is not None and param.numel() and id(param) not in self._slots:
-                warnings.warn(f"{name} was added after hilbert.offload, and is not trained by it: add adapters and "
-                              "replace modules before", stacklevel=7)
-                return
+        """Parameters that have come since offload, such as adapters, are not in the store."""
+        for param in self.model().parameters():
+            if id(param) in self._slots or param.grad is None or not param.numel():
+                continue
+            self._warned = True
+            name = next(name for name, other in self.model().named_parameters() if other is param)
+            warnings.warn(f"{name} was added after hilbert.offload, and is not trained by it: add adapters and "
+                          "replace modules before", stacklevel=7)
+            return
 
     def _grow(self) -> None:
         """After the first step: what PyTorch did not need of the device is the store's."""
@@ -178,10 +180,16 @@ def slots_of(model: nn.Module, options: Options, groups: Groups) -> Dict[int, Mo
             if id(param) in slots or not _is_storable(param) or not param.numel():
                 continue
             slots[id(param)] = ModelSlot(
-                param, name=name, dtype=options.dtype, group=group,
+                param, name=name, dtype=options.dtype if options.casts else _own_dtype(name, param), group=group,
                 trainable=param.requires_grad and id(param) in rates,
                 rates=rates.get(id(param), 0))
     return slots
+
+
+def _own_dtype(name: str, param: nn.Parameter) -> torch.dtype:
+    if param.dtype not in NAMES:
+        raise UsageError(f'{name} is {param.dtype}, which is not supported: give dtype="fp32", "bf16" or "fp16"')
+    return param.dtype
 
 
 def _is_storable(param: nn.Parameter) -> bool:
@@ -208,33 +216,7 @@ def find_state(params: List[nn.Parameter]) -> Optional[Offload]:
     return None
 
 
-def _refuse_step(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
-    """Before the step of any optimizer: one of PyTorch would find no gradients here, and do nothing."""
-    if not isinstance(optimizer, Optimizer) and find_state(
-            [param for group in optimizer.param_groups for param in group["params"]]) is not None:
-        raise UsageError(f"{type(optimizer).__name__} has parameters of an offloaded model, which only model.step() "
-                         "and model.optimizer.step() update")
-
-
-register_optimizer_step_pre_hook(_refuse_step)
-
-
-def _refuse_clipping(name: str, instead: str) -> None:
-    """PyTorch's function of this name would find no gradients here, and do nothing."""
-    clip = getattr(nn.utils, name)
-
-    @functools.wraps(clip)
-    def guarded(parameters: Any, *args: Any, **kwargs: Any) -> Any:
-        params = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
-        if find_state(params) is not None:
-            raise UsageError(f"{name} finds no gradients: those of an offloaded model are in hilbert's store; {instead}")
-        return clip(params, *args, **kwargs)
-
-    setattr(nn.utils, name, guarded)
-
-
-_refuse_clipping("clip_grad_norm_", "give clip=MAX_NORM to hilbert.offload")
-_refuse_clipping("clip_grad_value_", "clipping by value is not supported")
+guard(find_state)
 
 
 def _main_dtype(model: nn.Module) -> torch.dtype:
@@ -266,7 +248,7 @@ def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = 
     params: groups as torch.optim takes them; names instead of parameters are allowed too.
     clip: gradients are scaled down to this norm; 0: never.
     dtype: "fp32", "bf16" or "fp16", in which the model computes (masters are fp32), or PyTorch's name
-        of it; None: the model's own.
+        of it; None: each parameter's own.
     device_memory, host_memory, disk: hard budgets of what hilbert holds, as in "20G", "64G",
         ["/nvme:500G", "/other"]. Without a GPU both kinds of memory are RAM. Without device_memory, half
         of what the GPU has free, and from the second step on all that the first one did not need.
@@ -331,10 +313,7 @@ def prepare(arguments: Mapping[str, Any]) -> Tuple[Options, Groups, Dict[str, An
     """Options of the store, groups of the optimizer and its defaults, from all arguments of `offload`."""
     model, optimizer = arguments["model"], arguments["optimizer"]
     dtype, disk = arguments["dtype"], arguments["disk"]
-    if not isinstance(model, nn.Module):
-        raise UsageError(f"{type(model).__name__} is not an nn.Module")
-    if "hilbert" in model.__dict__:
-        raise UsageError(f"{type(model).__name__} was given to hilbert.offload already")
+    check_model(model)
     if find_state(list(model.parameters())) is not None:
         raise UsageError(f"{type(model).__name__} shares parameters with a model that was given to hilbert.offload")
     initialise()
@@ -348,7 +327,7 @@ def prepare(arguments: Mapping[str, Any]) -> Tuple[Options, Groups, Dict[str, An
         groups = groups_of(model, arguments["params"], defaults)
     _check_groups(model, groups)
     options = Options(
-        dtype=parse_dtype(dtype) or _main_dtype(model), device=_device(arguments["device"]),
+        dtype=parse_dtype(dtype) or _main_dtype(model), casts=dtype is not None, device=_device(arguments["device"]),
         optimizer=optimizer, clip=arguments["clip"] or 0.0,
         disks=[parse_disk(entry) for entry in list_disks(disk)],
         window=parse_size("window", arguments["window"]) or 0, threads=arguments["threads"],

@@ -8,8 +8,9 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 import torch
 from torch import nn
 
-from ._hooks import ModelSlot, stages
+from ._hooks import stages
 from ._offload import complete, prepare, slots_of
+from ._slots import ModelSlot
 from ._store import Options, Store
 from .errors import BudgetError
 

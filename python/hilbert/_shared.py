@@ -27,7 +27,7 @@ import torch.distributed as dist
 
 from . import _c
 from ._ranks import Ranks
-from ._store import PIECE, Options, Slot, Store, pieces
+from ._store import PIECE, Forked, Options, Slot, Store, pieces
 from .errors import BudgetError, Error, InputError, NumericError, UsageError
 
 ACQUIRE, STEP, DISCARD, READ, WRITE, CALL, MEET, DONE, CLOSED, FAILED = range(10)
@@ -112,6 +112,8 @@ class SharedStore(Store):
 
     def leave(self) -> None:
         """At the end of the program: helps the others until all have ended, or says why it fails."""
+        if isinstance(self._lock, Forked):
+            return
         error = getattr(sys, "last_value", None)
         try:
             if self._broken is None and dist.is_initialized():

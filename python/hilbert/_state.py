@@ -8,7 +8,8 @@ from typing import Any, Callable, Dict
 import torch
 from torch import nn
 
-from ._hooks import ModelSlot, Uses
+from ._hooks import Uses
+from ._slots import ModelSlot
 from .errors import UsageError
 
 
@@ -17,6 +18,7 @@ def attach_state(model: nn.Module, uses: Uses, slots: Dict[int, ModelSlot]) -> N
     is one tensor. load_state_dict writes to the store, one module at a time."""
     made: "weakref.WeakValueDictionary[str, torch.Tensor]" = weakref.WeakValueDictionary()
     made_at = [0]
+    loading: "weakref.WeakKeyDictionary[nn.Module, Dict[str, ModelSlot]]" = weakref.WeakKeyDictionary()
 
     def value(slot: ModelSlot) -> torch.Tensor:
         if made_at[0] != uses.store.changes:
@@ -35,15 +37,16 @@ def attach_state(model: nn.Module, uses: Uses, slots: Dict[int, ModelSlot]) -> N
 
     def load(module: nn.Module, state: Dict[str, Any], prefix: str, *rest: Any) -> None:
         uses.idle()
-        for name, slot in module._parameters.slots.items():
+        loading[module] = dict(module._parameters.slots)
+        for name, slot in loading[module].items():
             if prefix + name in state:
                 uses.copy(slot)
 
     def loaded(module: nn.Module, incompatible: Any) -> None:
-        for name, slot in module._parameters.slots.items():
+        for name, slot in loading.pop(module, {}).items():
             now = dict.__getitem__(module._parameters, name)
             if now is not slot.param:  # load_state_dict(assign=True)
-                dict.__setitem__(module._parameters, name, slot.param)
+                module._parameters[name] = slot.param
                 uses.assign(slot, now)
             elif slot.copy is not None:
                 uses.drop_copies([slot])

@@ -59,6 +59,7 @@ class Options:
     keep_window: int = 0  # for activations; 0: none are kept
     keep_host: int = 0
     loss_scale: Optional[Mapping[str, int]] = None
+    casts: bool = True  # whether all parameters get this dtype
 
 
 @dataclass(eq=False)
@@ -168,7 +169,7 @@ class Store:
         self._types: Dict[int, type] = {}
         self._summed = False  # whether this pass has a gradient
         self._missing: Dict[int, int] = {}  # parameters of each group that still get gradients
-        self._lock = threading.RLock()
+        self._lock: Any = threading.RLock()
         self._handle = ctypes.c_void_p()
         c = _c.StoreOptions()
         _c.library.hil_param_store_defaults_sized(ctypes.byref(c), ctypes.sizeof(c))
@@ -202,15 +203,16 @@ class Store:
         _c.library.hil_param_store_destroy(handle)
 
     def __del__(self) -> None:
-        if hasattr(self, "_handle") and not sys.is_finalizing():  # then the process frees it
-            self.close()
+        if hasattr(self, "_handle") and not sys.is_finalizing() and not isinstance(self._lock, Forked):
+            self.close()  # else the process frees it
 
     def add(self, slot: Slot) -> None:
         """Registers a parameter; before `place`."""
-        ndim = len(slot.shape)
+        shape = tuple(slot.shape) if slot.dtype == self.options.dtype else (slot.elements,)
+        ndim = len(shape)  # vectors are kept in fp32, and so are parameters of another dtype, as vectors
         slot.stored = torch.float32 if ndim < 2 else self.options.dtype
         form = _c.StoreForm(group=slot.group, frozen=not slot.trainable, rates=slot.rates,
-                            shape=(ctypes.c_int64 * max(1, ndim))(*slot.shape), ndim=ndim)
+                            shape=(ctypes.c_int64 * max(1, ndim))(*shape), ndim=ndim)
         handle = ctypes.c_void_p()
         _c.library.hil_param_store_add(self._handle, slot.name.encode(), ctypes.byref(form),
                                        ctypes.byref(handle))
@@ -488,6 +490,26 @@ class Store:
 
 
 _open: "weakref.WeakSet[Store]" = weakref.WeakSet()
+
+
+class Forked:
+    """Instead of the lock of a store, in a process that was forked: the library's threads are not there."""
+
+    def __enter__(self) -> None:
+        raise UsageError("an offloaded model cannot be used in a forked process, such as a worker of a DataLoader")
+
+    def __exit__(self, *error: Any) -> None:
+        """Never called."""
+
+
+def _leave_to_parent() -> None:
+    """In a process that was forked: the stores are the parent's."""
+    for store in list(_open):
+        store._lock = Forked()
+    _open.clear()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 @atexit.register

@@ -3,8 +3,8 @@
 #include "base/hash.h"
 #include "data/jsonl.h"
 #include "mutate.h"
+#include "pieces.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,15 +68,6 @@ static hil_status feed(const uint8_t *bytes, size_t size, size_t piece, uint64_t
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    uint64_t whole = 0;
-    hil_status expected = feed(bytes, size, size ? size : 1, &whole);
-    char message[1024] = "";
-    if (expected != HIL_OK) snprintf(message, sizeof message, "%s", hil_status_message());
-    for (size_t piece = 1; piece < 8; piece += 3) {
-        uint64_t cut = 0;
-        hil_status status = feed(bytes, size, piece, &cut);
-        if (status != expected || cut != whole) __builtin_trap();
-        if (status != HIL_OK && strcmp(message, hil_status_message()) != 0) __builtin_trap();
-    }
+    fuzz_pieces(bytes, size, feed);
     return 0;
 }

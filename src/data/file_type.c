@@ -11,8 +11,6 @@
 static const struct refused {
     const char *suffix, *what, *advice;
 } refused[] = {
-    {".csv", "CSV", HIL_DATA_TO_JSONL("read_csv('FILE.csv')")},
-    {".tsv", "TSV", HIL_DATA_TO_JSONL("read_csv('FILE.tsv', sep='\\t')")},
     {".arrow", "Arrow", HIL_DATA_TO_JSONL("read_feather('FILE.arrow')")},
     {".feather", "Arrow", HIL_DATA_TO_JSONL("read_feather('FILE.feather')")},
     {".xlsx", "Excel", HIL_DATA_TO_JSONL("read_excel('FILE.xlsx')")},
@@ -70,6 +68,11 @@ bool hil_file_type_refused(const char *path)
     return find_refused(path, size) != NULL;
 }
 
+bool hil_file_type_is_table(hil_data_kind kind)
+{
+    return kind == HIL_DATA_CSV || kind == HIL_DATA_TSV || kind == HIL_DATA_PARQUET;
+}
+
 hil_status hil_file_type_read(hil_file_type *type, const char *path)
 {
     size_t size = strlen(path);
@@ -81,6 +84,8 @@ hil_status hil_file_type_read(hil_file_type *type, const char *path)
     if (ends_with(path, size, ".jsonl") || ends_with(path, size, ".ndjson"))
         type->kind = HIL_DATA_JSONL;
     if (ends_with(path, size, ".json")) type->kind = HIL_DATA_JSON;
+    if (ends_with(path, size, ".csv")) type->kind = HIL_DATA_CSV;
+    if (ends_with(path, size, ".tsv")) type->kind = HIL_DATA_TSV;
     if (ends_with(path, size, ".npy")) type->kind = HIL_DATA_TOKENS;
     if (ends_with(path, size, ".parquet")) type->kind = HIL_DATA_PARQUET;
     if (type->kind >= HIL_DATA_PARQUET && type->compression != HIL_COMPRESSION_NONE)

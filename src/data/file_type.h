@@ -8,6 +8,8 @@ typedef enum hil_data_kind {
     HIL_DATA_TEXT,
     HIL_DATA_JSONL,
     HIL_DATA_JSON, /* one array of records, or records in a row */
+    HIL_DATA_CSV,
+    HIL_DATA_TSV,
     HIL_DATA_PARQUET,
     HIL_DATA_TOKENS
 } hil_data_kind;
@@ -19,13 +21,15 @@ typedef struct hil_file_type {
     hil_compression compression;
 } hil_file_type;
 
-/* Ignores case. A name without a known suffix is text; suffixes of other formats (.csv,
-   .arrow, ...) are refused with advice on how to convert them. */
+/* Ignores case. A name without a known suffix is text; suffixes of other formats (.arrow,
+   .xlsx, ...) are refused with advice on how to convert them. */
 hil_status hil_file_type_read(hil_file_type *type, const char *path);
+/* Whether files of the kind have rows in columns with names. */
+bool hil_file_type_is_table(hil_data_kind kind);
 /* Whether hil_file_type_read refuses the suffix as that of another format. */
 bool hil_file_type_refused(const char *path);
-/* Whether files with this suffix are taken from folders; .json is not, because folders of data have
-   descriptions with that name. */
+/* Whether files with this suffix are taken from folders; .json and .csv are not, because folders of
+   data have descriptions with such names. */
 bool hil_file_type_known(const char *path);
 
 /* Advice for tables; `read` is a call of pandas. */

@@ -85,7 +85,8 @@ static hil_status add_existing(hil_files *files, const char *path, bool is_folde
         return hil_fail(
             HIL_ERR_INPUT,
             "no data in the folder %s: no .txt, .jsonl, .parquet or .npy file (also .txt.gz, "
-            ".jsonl.zst, ...; a .json file must be named itself); other files there: %zu",
+            ".jsonl.zst, ...; a .json, .csv or .tsv file must be named itself); other files there: "
+            "%zu",
             path, skipped);
     sort_from(files, begin);
     return HIL_OK;

@@ -15,7 +15,7 @@ struct hil_input {
     char *buffer; /* compressed bytes */
     hil_decompress_io io;
     bool whole;      /* the input so far ends with a whole stream */
-    bool is_records; /* JSON, whose parser names the line with invalid UTF-8 */
+    bool is_records; /* JSON or CSV, whose parser names the line with invalid UTF-8 */
     hil_text_check content;
 };
 
@@ -31,7 +31,7 @@ hil_status hil_input_open(hil_input **out, const char *path)
     HIL_TRY_DONE(HIL_ALLOC(1, &input));
     HIL_TRY_DONE(hil_reader_open(&input->reader, path));
     input->content.path = hil_reader_path(input->reader);
-    input->is_records = type.kind == HIL_DATA_JSONL || type.kind == HIL_DATA_JSON;
+    input->is_records = type.kind != HIL_DATA_TEXT;
     input->format = formats[type.compression];
     if (input->format) {
         HIL_TRY_DONE(HIL_ALLOC(BUFFER, &input->buffer));

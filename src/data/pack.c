@@ -245,22 +245,22 @@ static hil_record_rules rules_of(const struct pack *pack)
                               .chat = o->chat && hil_chat_template_exists(o->chat)};
 }
 
-static hil_status pack_parquet(struct pack *pack, uint64_t bytes)
+static hil_status pack_table(struct pack *pack, uint64_t bytes)
 {
     hil_table *table = NULL;
     const hil_record *record;
     hil_record_rules rules = rules_of(pack);
     hil_status status;
     HIL_TRY_DONE(hil_table_open(&table, pack->path, &rules));
-    pack->unit = "row";
-    for (int64_t row = 0;;) {
-        HIL_TRY_DONE(hil_table_next(table, &record));
+    pack->unit = hil_table_unit(table);
+    for (int64_t row = 1;; ++row) {
+        int64_t number;
+        HIL_TRY_DONE(hil_table_next(table, &record, &number));
         if (!record) break;
-        HIL_TRY_DONE(pack_record(pack, record, ++row));
+        HIL_TRY_DONE(pack_record(pack, record, number));
         if (row % ROWS_REPORTED != 0) continue;
-        int64_t rows = hil_table_rows(table);
-        double share = row < rows ? (double)row / (double)rows : 1;
-        HIL_TRY_DONE(report(pack, (uint64_t)(share * (double)bytes)));
+        double share = hil_table_done(table);
+        HIL_TRY_DONE(report(pack, (uint64_t)((share < 1 ? share : 1) * (double)bytes)));
     }
 done:
     hil_table_close(table);
@@ -322,17 +322,19 @@ static uint64_t file_size(const char *path)
 
 static hil_status pack_file(struct pack *pack, hil_data_kind kind, uint64_t bytes)
 {
-    bool has_records = kind == HIL_DATA_JSONL || kind == HIL_DATA_JSON || kind == HIL_DATA_PARQUET;
+    bool has_records = kind != HIL_DATA_TEXT && kind != HIL_DATA_TOKENS;
     if (pack->options->format == HIL_FORMAT_PREFERENCE && !has_records)
         return hil_fail(HIL_ERR_INPUT,
                         "%s: --loss dpo learns from pairs of answers, which are records of a "
-                        ".jsonl, .json or .parquet file with \"chosen\" and \"rejected\"",
+                        ".jsonl, .json, .csv or .parquet file with \"chosen\" and \"rejected\"",
                         pack->path);
     switch (kind) {
     case HIL_DATA_TOKENS:
         return pack_npy(pack, bytes);
+    case HIL_DATA_CSV:
+    case HIL_DATA_TSV:
     case HIL_DATA_PARQUET:
-        return pack_parquet(pack, bytes);
+        return pack_table(pack, bytes);
     case HIL_DATA_JSONL:
         return pack_jsonl(pack, HIL_JSONL_LINES);
     case HIL_DATA_JSON:

@@ -1,4 +1,4 @@
-/* table.h - the rows of a Parquet file as records. */
+/* table.h - the rows of a file with columns as records. */
 #ifndef HIL_DATA_TABLE_H
 #define HIL_DATA_TABLE_H
 
@@ -12,9 +12,10 @@ typedef struct hil_table hil_table;
 hil_status hil_table_open(hil_table **out, const char *path, const hil_record_rules *rules);
 void hil_table_close(hil_table *table);
 
-int64_t hil_table_rows(const hil_table *table); /* for progress: what the file says */
-/* The next row: the record that the same row as a line of JSONL would be. Valid until the next
-   call; NULL after the last. An error names path and row. */
-hil_status hil_table_next(hil_table *table, const hil_record **record);
+double hil_table_done(const hil_table *table);      /* the share that was read, for progress */
+const char *hil_table_unit(const hil_table *table); /* what rows are numbered by */
+/* The next row: the record that the same row as a line of JSONL would be, and its number. Valid
+   until the next call; NULL after the last. An error names path and row. */
+hil_status hil_table_next(hil_table *table, const hil_record **record, int64_t *number);
 
 #endif

@@ -66,7 +66,7 @@ static hil_status open_origin(origin *from, const hil_tokenize_options *options,
     HIL_TRY(hil_file_type_read(&type, file));
     if (type.kind == HIL_DATA_TOKENS)
         return hil_fail(HIL_ERR_INPUT, "%s has token ids already, by its name", file);
-    if (type.kind == HIL_DATA_PARQUET)
+    if (hil_file_type_is_table(type.kind))
         return hil_fail(HIL_ERR_INPUT,
                         "%s is a table of records, not text; train and eval read it with --data",
                         file);

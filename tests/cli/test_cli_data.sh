@@ -5,7 +5,7 @@ model=$TESTS/golden/models/gpt2
 common=(--model "$model" --tokenizer bytes --seq 16 --threads 1)
 cat "$SOURCE"/src/cli/main.c >"$work/a.txt"
 gzip -c "$work/a.txt" >"$work/a.txt.gz"
-printf 'text\na\n' >"$work/a.csv"
+printf 'text\na\n' >"$work/a.xlsx"
 mkdir "$work/in"
 cp "$work/a.txt.gz" "$work/in"
 touch "$work/in/README.md"
@@ -31,6 +31,12 @@ records=$(loss "$work/r.jsonl")
 [ -n "$records" ] || die "no loss of records: $(cat "$work/out")"
 [ "$(loss "$work/array.json")" = "$records" ] || die "an array: $(cat "$work/out")"
 [ "$(loss "$work/lines.json")" = "$records" ] || die "lines of .json: $(cat "$work/out")"
+# So do tables.
+{ printf 'prompt,completion\r\n'; for i in 1 2 3 4; do printf '"say %d"," %d"\r\n' $i $i; done; } >"$work/r.csv"
+{ printf 'prompt\tcompletion\n'; for i in 1 2 3 4; do printf 'say %d\t %d\n' $i $i; done; } | gzip >"$work/r.tsv.gz"
+[ "$(loss "$work/r.csv")" = "$records" ] || die "a table: $(cat "$work/out")"
+[ "$(loss "$work/r.tsv.gz")" = "$records" ] || die "a table with tabs: $(cat "$work/out")"
+
 # Rows of token ids are what was tokenized: bytes, and end-of-text.
 for i in 49 50 51 52; do
     printf '{"input_ids": [115, 97, 121, 32, %d, 32, %d, 256], "labels": [-100, -100, -100, -100, -100, 32, %d, 256]}\n' $i $i $i
@@ -40,10 +46,10 @@ run 0 eval --model "$model" --seq 16 --threads 1 --data "$work/ids.jsonl" --form
 fails 1 "tokenizer.json" eval --model "$model" --seq 16 --threads 1 --data "$work/ids.jsonl"
 
 # Refused before any file is created.
-for path in "$work/a.csv" "$work/*.csv"; do
-    fails 1 "pandas.read_csv" eval "${common[@]}" --data "$path"
-    fails 1 "pandas.read_csv" train "${common[@]}" --data "$path" --out "$work/out.d" --steps 1
-    fails 1 "pandas.read_csv" train "${common[@]}" --data "$work/a.txt" --eval-data "$path" \
+for path in "$work/a.xlsx" "$work/*.xlsx"; do
+    fails 1 "pandas.read_excel" eval "${common[@]}" --data "$path"
+    fails 1 "pandas.read_excel" train "${common[@]}" --data "$path" --out "$work/out.d" --steps 1
+    fails 1 "pandas.read_excel" train "${common[@]}" --data "$work/a.txt" --eval-data "$path" \
         --out "$work/out.d" --steps 1
 done
 fails 1 "no file matches" train "${common[@]}" --data "$work/*.ndjson" --out "$work/out.d" --steps 1
@@ -62,6 +68,6 @@ cmp -s "$work/out" "$work/ids" || die "tokenize of compressed text"
 "$HILBERT" tokenize --model "$bpe" --file <(cat "$work/a.txt") | cmp -s - "$work/ids" ||
     die "tokenize of a pipe"
 fails 1 "must end with .gz" tokenize --model "$bpe" --file "$work/b.txt"
-fails 1 "pandas.read_csv" tokenize --model "$bpe" --file "$work/a.csv"
+fails 1 "pandas.read_excel" tokenize --model "$bpe" --file "$work/a.xlsx"
 run 0 tokenize --model "$bpe" --decode --file "$work/ids"
 cmp -s "$work/out" "$work/a.txt" || die "decoded text is another"

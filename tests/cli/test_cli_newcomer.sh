@@ -126,7 +126,7 @@ gzip -c data.txt >hidden.txt
 printf 'a\0b\0' >utf16.txt
 mkdir empty
 head -c 10 data.txt >tiny.txt
-fails 1 "read_csv" "${bytes[@]}" --data table.csv
+fails 1 "table.csv: expected" "${bytes[@]}" --data table.csv
 fails 1 "list.json line 1: expected an array" "${bytes[@]}" --data list.json
 fails 1 "table.parquet: damaged: the file is cut off; download" "${bytes[@]}" --data table.parquet
 cp table.parquet table.txt

@@ -23,11 +23,11 @@ static void check_names(void)
     static const struct {
         const char *name, *words;
     } cases[] = {
-        {"a.csv", "pandas.read_csv"},
-        {"A.CSV", "pandas.read_csv"},
-        {"a.tsv", "sep='\\t'"},
-        {"a.csv.gz", "pandas.read_csv"},
-        {"a.csv.zst", "pandas"},
+        {"a.xlsx", "pandas.read_excel"},
+        {"A.XLSX", "pandas.read_excel"},
+        {"a.xlsx.gz", "pandas.read_excel"},
+        {"a.xlsx.zst", "pandas"},
+        {"a.CSV", "a.CSV: expected"},
         {"a.parquet", "a.parquet is not a Parquet file"},
         {"a.parquet.gz", "decompress it first"},
         {"a.arrow", "pandas.read_feather"},

@@ -51,9 +51,9 @@ static void check_folder(void)
     CHECK_TEXT(tokens_of(fixture_path("in")), "48 50 51 49");
     CHECK(strstr(noted, "1 file of the data folders skipped, not data by name (") == noted);
     CHECK(strstr(noted, "/in/README.md)") != NULL);
-    fixture_text("in/b/table.csv", "x");
+    fixture_text("in/b/table.xlsx", "x");
     CHECK_TEXT(tokens_of(fixture_path("in")), "48 50 51 49");
-    CHECK(strstr(noted, "2 files") != NULL && strstr(noted, "/in/b/table.csv, ...)") != NULL);
+    CHECK(strstr(noted, "2 files") != NULL && strstr(noted, "/in/b/table.xlsx, ...)") != NULL);
     CHECK(symlink(".", fixture_path("in/b/loop")) == 0);
     check_refused(fixture_path("in"), HIL_ERR_INPUT, "more than");
     CHECK(unlink(fixture_path("in/b/loop")) == 0);
@@ -67,6 +67,8 @@ static void check_tables(void)
     CHECK(mkdir(fixture_path("tables"), 0777) == 0);
     fixture_text("tables/README.md", "x");
     check_refused(fixture_path("tables"), HIL_ERR_INPUT, "other files there: 1");
+    fixture_text("tables/train.csv", "text\na\n");
+    check_refused(fixture_path("tables"), HIL_ERR_INPUT, ".csv or .tsv file must be named itself");
     fixture_text("tables/train.arrow", "ARROW1");
     fixture_text("tables/z.md", "x");
     check_refused(fixture_path("tables"), HIL_ERR_INPUT, "pandas.read_feather");
@@ -80,13 +82,13 @@ static void check_patterns(void)
     fixture_text("glob/10.txt", "a");
     fixture_text("glob/9.txt", "b");
     fixture_text("glob/Z.txt", "c");
-    fixture_text("glob/x.csv", "d");
+    fixture_text("glob/x.xlsx", "d");
     CHECK_TEXT(tokens_of(fixture_path("glob/*.txt")), "97 98 99");
     CHECK_TEXT(tokens_of(fixture_path("glob/?.txt")), "98 99");
     CHECK_TEXT(tokens_of(fixture_path("glob/[0-9]*.txt")), "97 98");
     CHECK_TEXT(tokens_of(fixture_path("gl*b")), "97 98 99");
     check_refused(fixture_path("glob/*.jsonl"), HIL_ERR_INPUT, "no file matches");
-    check_refused(fixture_path("glob/*"), HIL_ERR_INPUT, "pandas.read_csv");
+    check_refused(fixture_path("glob/*"), HIL_ERR_INPUT, "pandas.read_excel");
     check_refused(fixture_path("glob/none.txt"), HIL_ERR_IO, "No such file");
     /* An existing file is not taken as a pattern. */
     fixture_text("glob/[0-9].txt", "e");

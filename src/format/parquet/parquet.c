@@ -320,3 +320,18 @@ hil_status hil_parquet_next(hil_parquet *file, json_t **row)
     --file->group_rows;
     return hil_parquet_row_read(&file->row, row);
 }
+
+int64_t hil_parquet_number(const hil_parquet *file)
+{
+    return file->row.number;
+}
+
+double hil_parquet_done(const hil_parquet *file)
+{
+    return file->rows ? (double)file->row.number / (double)file->rows : 1;
+}
+
+HIL_ROW_SOURCE(parquet, "row",
+               "pandas renames columns: python3 -c \"import pandas; "
+               "pandas.read_parquet('FILE.parquet').rename(columns={'question': 'prompt', "
+               "'answer': 'completion'}).to_parquet('NEW.parquet')\"");

@@ -2,9 +2,7 @@
 #ifndef HIL_FORMAT_PARQUET_PARQUET_H
 #define HIL_FORMAT_PARQUET_PARQUET_H
 
-#include "base/fail.h"
-
-#include <jansson.h>
+#include "format/row_source.h"
 
 /* Owns the descriptor of its file, the file's footer, and a page of each column that is read. Used
    by one thread at a time. Nothing in the file is trusted; an error names file and column. */
@@ -31,5 +29,10 @@ hil_status hil_parquet_select(hil_parquet *file, const char *const *keys, size_t
    pandas.DataFrame.to_json writes: null is null, and so are numbers that are not finite. Not to be
    called again after a failure. */
 hil_status hil_parquet_next(hil_parquet *file, json_t **row);
+/* The number of the last row, from 1, and the share of all rows that were read. */
+int64_t hil_parquet_number(const hil_parquet *file);
+double hil_parquet_done(const hil_parquet *file);
+
+extern const hil_row_source hil_parquet_row_source;
 
 #endif

@@ -58,6 +58,7 @@ typedef enum hil_role {
     HIL_KERNEL, /* of a convolution: `cols` factors of each of `rows` channels, normal with `std`,
                    decayed; files hold it as rows x 1 x cols */
     HIL_RATE,   /* a vector of logarithms of numbers from 0.01 to 16, not decayed */
+    HIL_RATES,  /* a vector of the logarithms of 1, 2, 3, ..., not decayed */
 } hil_role;
 
 /* Vectors need no `std`, and one row; with more, files hold them as rows x cols. */
@@ -120,6 +121,9 @@ HIL_API hil_status hil_layernorm_plus(hil_tape *t, hil_value *x, hil_param *weig
    heads, or is the first of H parameters that were registered one after the other. */
 HIL_API hil_status hil_head_norm(hil_tape *t, hil_value *x, hil_param *weight, double eps,
                                  hil_value **y);
+/* The same as RMSNorm; `weight` holds those of all heads. */
+HIL_API hil_status hil_head_rmsnorm(hil_tape *t, hil_value *x, hil_param *weight, double eps,
+                                    hil_value **y);
 /* weight may be NULL: 1 */
 HIL_API hil_status hil_rmsnorm(hil_tape *t, hil_value *x, hil_param *weight, double eps,
                                hil_value **y);
@@ -172,6 +176,9 @@ HIL_API hil_status hil_causal_conv(hil_tape *t, hil_value *x, hil_param *kernel,
 /* The same without SiLU. */
 HIL_API hil_status hil_causal_conv_plain(hil_tape *t, hil_value *x, hil_param *kernel,
                                          hil_value **y);
+/* hil_causal_conv with a bias of each channel, before SiLU; it may be NULL. */
+HIL_API hil_status hil_causal_conv_biased(hil_tape *t, hil_value *x, hil_param *kernel,
+                                          hil_param *bias, hil_value **y);
 typedef struct hil_delta_options {
     size_t size;                /* set by hil_delta_defaults */
     int64_t key_heads, key_dim; /* of q and k */
@@ -184,6 +191,19 @@ HIL_API void hil_delta_defaults_sized(hil_delta_options *options, size_t size);
    (B, T, H, D). H is a multiple of key_heads. q and k are normalised. */
 HIL_API hil_status hil_delta_rule(hil_tape *t, hil_value *qkv, hil_value *b, hil_value *a,
                                   const hil_delta_options *options, hil_value **y);
+typedef struct hil_state_space_options {
+    size_t size;                     /* set by hil_state_space_defaults */
+    int64_t groups, states;          /* of B and C: groups, and numbers of each */
+    hil_param *rate, *bias, *direct; /* of each head: HIL_RATES, and two vectors */
+    double least, most;              /* of steps; most 0: any */
+} hil_state_space_options;
+HIL_API void hil_state_space_defaults_sized(hil_state_space_options *options, size_t size);
+#define hil_state_space_defaults(options) hil_state_space_defaults_sized(options, sizeof *(options))
+/* The state space layer of Mamba-2, inside each document: xbc (B, T, C) holds the heads of x, the
+   groups of B, and those of C; steps (B, T, H) how far each of the H heads of x goes; y is
+   (B, T, H, D). H is a multiple of groups. */
+HIL_API hil_status hil_state_space(hil_tape *t, hil_value *xbc, hil_value *steps,
+                                   const hil_state_space_options *options, hil_value **y);
 typedef enum hil_gelu_kind { HIL_GELU_EXACT, HIL_GELU_APPROXIMATE } hil_gelu_kind;
 HIL_API hil_status hil_gelu(hil_tape *t, hil_value *x, hil_gelu_kind kind, hil_value **y);
 HIL_API hil_status hil_swiglu(hil_tape *t, hil_value *gate, hil_value *up, hil_value **y);

@@ -77,6 +77,12 @@ hil_status hil_head_norm(hil_tape *t, hil_value *x, hil_param *weight, double ep
     return hil_tape_apply(t, &(hil_apply){&hil_op_head_norm, &attr, 1, 1, 1, {x}, {weight}}, y);
 }
 
+hil_status hil_head_rmsnorm(hil_tape *t, hil_value *x, hil_param *weight, double eps, hil_value **y)
+{
+    hil_norm_attr attr = {.eps = eps};
+    return hil_tape_apply(t, &(hil_apply){&hil_op_head_rmsnorm, &attr, 1, 1, 1, {x}, {weight}}, y);
+}
+
 static hil_status rmsnorm(hil_tape *t, hil_value *x, hil_param *weight, const hil_norm_attr *attr,
                           hil_value **y)
 {

@@ -4,6 +4,8 @@
 
 #include "hilbert/nn.h"
 
+#include <math.h>
+
 /* The state of the next recurrence in this pass, before and after it: [Note: states] in tape.h. The
    first pass allocates them. */
 static hil_status state_slot(hil_tape *t, size_t bytes, const void **state, void **next)
@@ -23,17 +25,17 @@ static hil_status state_slot(hil_tape *t, size_t bytes, const void **state, void
     return HIL_OK;
 }
 
-/* `op`, or in generation `cached`. */
-static hil_status convolve(hil_tape *t, const hil_op *op, const hil_op *cached, hil_value *x,
-                           hil_param *kernel, hil_value **y)
+/* The first operation, or in generation the second; `bias` may be NULL. */
+static hil_status convolve(hil_tape *t, const hil_op *const op_cached[2], hil_value *x,
+                           hil_param *kernel, hil_param *bias, hil_value **y)
 {
     const hil_shape *shape = &x->tensor.shape;
     int64_t channels = hil_shape_cols(shape);
     hil_conv_attr attr = {.size = channels ? hil_param_elements(kernel) / channels : 0};
-    hil_apply apply = {op, &attr, 2, 1, 1, {x, t->batch[3]}, {kernel}};
+    hil_apply apply = {op_cached[0], &attr, 2, 1, bias ? 2 : 1, {x, t->batch[3]}, {kernel, bias}};
     if (t->context->mode == HIL_MODE_GENERATE) {
         size_t row = (size_t)channels * hil_dtype_size(t->context->compute);
-        apply.op = cached;
+        apply.op = op_cached[1];
         apply.ins = 1;
         attr.length = t->context->cache->length;
         HIL_TRY(
@@ -44,18 +46,40 @@ static hil_status convolve(hil_tape *t, const hil_op *op, const hil_op *cached, 
 
 hil_status hil_causal_conv(hil_tape *t, hil_value *x, hil_param *kernel, hil_value **y)
 {
-    return convolve(t, &hil_op_causal_conv, &hil_op_causal_conv_cached, x, kernel, y);
+    return hil_causal_conv_biased(t, x, kernel, NULL, y);
+}
+
+hil_status hil_causal_conv_biased(hil_tape *t, hil_value *x, hil_param *kernel, hil_param *bias,
+                                  hil_value **y)
+{
+    static const hil_op *const ops[] = {&hil_op_causal_conv, &hil_op_causal_conv_cached};
+    return convolve(t, ops, x, kernel, bias, y);
 }
 
 hil_status hil_causal_conv_plain(hil_tape *t, hil_value *x, hil_param *kernel, hil_value **y)
 {
-    return convolve(t, &hil_op_causal_conv_plain, &hil_op_causal_conv_plain_cached, x, kernel, y);
+    static const hil_op *const ops[] = {&hil_op_causal_conv_plain,
+                                        &hil_op_causal_conv_plain_cached};
+    return convolve(t, ops, x, kernel, NULL, y);
 }
 
 void hil_delta_defaults_sized(hil_delta_options *options, size_t size)
 {
     const hil_delta_options defaults = {.key_heads = 1};
     hil_sized_fill(options, size, &defaults, sizeof defaults);
+}
+
+/* In generation a rule has no `first`, its last input, and the states before and after it. */
+static hil_status keep_state(hil_tape *t, hil_apply *apply, const hil_op *cached,
+                             hil_delta_attr *attr)
+{
+    const hil_shape *x = &apply->in[0]->tensor.shape;
+    int64_t values = hil_shape_cols(x) - 2 * attr->key_heads * attr->key_dim;
+    apply->op = cached;
+    --apply->ins;
+    attr->length = t->context->cache->length;
+    return state_slot(t, (size_t)(x->dim[0] * attr->key_dim * values) * sizeof(float), &attr->state,
+                      &attr->next);
 }
 
 hil_status hil_delta_rule(hil_tape *t, hil_value *qkv, hil_value *b, hil_value *a,
@@ -66,14 +90,33 @@ hil_status hil_delta_rule(hil_tape *t, hil_value *qkv, hil_value *b, hil_value *
     hil_delta_attr attr = {.key_heads = own.key_heads, .key_dim = own.key_dim};
     hil_apply apply = {&hil_op_delta_rule,  &attr, 4, 1, 2, {qkv, b, a, t->batch[3]},
                        {own.rate, own.bias}};
-    if (t->context->mode == HIL_MODE_GENERATE) {
-        const hil_shape *x = &qkv->tensor.shape;
-        int64_t values = hil_shape_cols(x) - 2 * own.key_heads * own.key_dim;
-        apply.op = &hil_op_delta_rule_cached;
-        apply.ins = 3;
-        attr.length = t->context->cache->length;
-        HIL_TRY(state_slot(t, (size_t)(x->dim[0] * own.key_dim * values) * sizeof(float),
-                           &attr.state, &attr.next));
-    }
+    if (t->context->mode == HIL_MODE_GENERATE)
+        HIL_TRY(keep_state(t, &apply, &hil_op_delta_rule_cached, &attr));
+    return hil_tape_apply(t, &apply, y);
+}
+
+void hil_state_space_defaults_sized(hil_state_space_options *options, size_t size)
+{
+    const hil_state_space_options defaults = {.groups = 1};
+    hil_sized_fill(options, size, &defaults, sizeof defaults);
+}
+
+hil_status hil_state_space(hil_tape *t, hil_value *xbc, hil_value *steps,
+                           const hil_state_space_options *options, hil_value **y)
+{
+    hil_state_space_options own;
+    HIL_TRY(HIL_SIZED_TAKE(hil_state_space, &own, options));
+    hil_state_space_attr attr = {.rule = {.key_heads = own.groups, .key_dim = own.states},
+                                 .least = own.least,
+                                 .most = own.most > 0 ? own.most : INFINITY};
+    hil_apply apply = {&hil_op_state_space,
+                       &attr,
+                       3,
+                       1,
+                       3,
+                       {xbc, steps, t->batch[3]},
+                       {own.rate, own.bias, own.direct}};
+    if (t->context->mode == HIL_MODE_GENERATE)
+        HIL_TRY(keep_state(t, &apply, &hil_op_state_space_cached, &attr.rule));
     return hil_tape_apply(t, &apply, y);
 }

@@ -39,12 +39,15 @@ static const hil_op_kernel *const kernels[] = {
     &hil_cuda_join,
     &hil_cuda_orthogonal,
     &hil_cuda_head_norm,
+    &hil_cuda_head_rmsnorm,
     &hil_cuda_causal_conv,
     &hil_cuda_causal_conv_cached,
     &hil_cuda_causal_conv_plain,
     &hil_cuda_causal_conv_plain_cached,
     &hil_cuda_delta_rule,
     &hil_cuda_delta_rule_cached,
+    &hil_cuda_state_space,
+    &hil_cuda_state_space_cached,
 };
 
 /* Finds the operation by name, because this module has its own copies of hil_op_*. Also makes the

@@ -27,9 +27,10 @@ extern const hil_op_kernel hil_cuda_add, hil_cuda_attention_op, hil_cuda_attenti
     hil_cuda_softcap, hil_cuda_relu_squared, hil_cuda_split, hil_cuda_low_rank, hil_cuda_route,
     hil_cuda_dispatch, hil_cuda_grouped_linear, hil_cuda_combine, hil_cuda_balance,
     hil_cuda_sigmoid_gate, hil_cuda_swiglu_clamped, hil_cuda_expert_bias, hil_cuda_gated,
-    hil_cuda_join, hil_cuda_orthogonal, hil_cuda_head_norm, hil_cuda_causal_conv,
-    hil_cuda_causal_conv_cached, hil_cuda_causal_conv_plain, hil_cuda_causal_conv_plain_cached,
-    hil_cuda_delta_rule, hil_cuda_delta_rule_cached, hil_cuda_expert_scale;
+    hil_cuda_join, hil_cuda_orthogonal, hil_cuda_head_norm, hil_cuda_head_rmsnorm,
+    hil_cuda_causal_conv, hil_cuda_causal_conv_cached, hil_cuda_causal_conv_plain,
+    hil_cuda_causal_conv_plain_cached, hil_cuda_delta_rule, hil_cuda_delta_rule_cached,
+    hil_cuda_state_space, hil_cuda_state_space_cached, hil_cuda_expert_scale;
 
 /* Records an id that is not in a table of `rows`; the first one is reported. */
 static __device__ inline void hil_fault_report(hil_cuda_fault *fault, int64_t id, int64_t rows)

@@ -6,6 +6,7 @@
 #include "ops/attention/attention_work.h"
 #include "ops/elements/elements.h"
 #include "ops/linear/orthogonal.h"
+#include "ops/recurrent/delta.h"
 #include "ops/rows/rows.h"
 
 /* Products with a weight of at most this many rows or columns, as adapters have, reach half of a
@@ -22,6 +23,8 @@
 #define NORM_ROW_OPERATIONS 1500 /* for each row of a norm */
 #define DELTA_OPERATIONS 15      /* for each number of the states of all positions, in forward */
 #define DELTA_BACK_OPERATIONS 85
+#define SPACE_OPERATIONS 9 /* likewise */
+#define SPACE_BACK_OPERATIONS 60
 
 /* On a GPU the positions of the delta rule follow each other: as if each read and wrote its states
    in memory so often. Not measured yet. */
@@ -271,15 +274,24 @@ static void attention(const hil_op_call *call, bool backward, int threads, hil_w
             2 * (double)(size.past * size.groups * q[3]) * (double)hil_dtype_size(call->compute);
 }
 
-/* Tasks are heads of values in each sequence, in backward those of keys. */
+static bool is_space(const hil_op_call *call)
+{
+    return call->op == &hil_op_state_space || call->op == &hil_op_state_space_cached;
+}
+
+/* Tasks are heads of values in each sequence, in backward parts of those that share keys. */
 static void delta(const hil_op_call *call, bool backward, int threads, hil_work *w)
 {
     const hil_delta_attr *attr = call->attr;
     const int64_t *y = call->out[0].shape.dim; /* B, T, H, V */
     double states = count(&call->out[0]) * (double)attr->key_dim;
     w->bytes = touched(call, backward);
-    w->vector = (backward ? DELTA_BACK_OPERATIONS : DELTA_OPERATIONS) * states;
-    w->vector *= hil_pool_stretch(y[0] * (backward ? attr->key_heads : y[2]), threads);
+    if (is_space(call))
+        w->vector = (backward ? SPACE_BACK_OPERATIONS : SPACE_OPERATIONS) * states;
+    else
+        w->vector = (backward ? DELTA_BACK_OPERATIONS : DELTA_OPERATIONS) * states;
+    int64_t parts = attr->key_heads * hil_delta_parts(call, y[2] / attr->key_heads);
+    w->vector *= hil_pool_stretch(y[0] * (backward ? parts : y[2]), threads);
     w->apart = (backward ? DELTA_BACK_PASSES : DELTA_PASSES) * states * sizeof(float);
     w->runs = backward ? 1 + call->params : 1;
 }
@@ -309,6 +321,7 @@ static double element_operations(const hil_op_call *call, bool backward)
     static const element_cost table[] = {{&hil_op_rmsnorm, 22, 42},
                                          {&hil_op_layernorm, 30, 55},
                                          {&hil_op_head_norm, 30, 55},
+                                         {&hil_op_head_rmsnorm, 30, 55},
                                          {&hil_op_gelu, 80, 110},
                                          {&hil_op_geglu, 80, 140},
                                          {&hil_op_swiglu, 80, 140},
@@ -349,7 +362,8 @@ static bool is_conv(const hil_op *op)
 
 static bool is_norm(const hil_op *op)
 {
-    return op == &hil_op_layernorm || op == &hil_op_rmsnorm || op == &hil_op_head_norm;
+    return op == &hil_op_layernorm || op == &hil_op_rmsnorm || op == &hil_op_head_norm ||
+           op == &hil_op_head_rmsnorm;
 }
 
 /* Tasks of an operation that passes over its elements. */
@@ -397,7 +411,7 @@ void hil_op_work(const hil_op_call *call, bool backward, int threads, hil_work *
         head(call, backward, threads, out);
     } else if (call->op == &hil_op_attention || call->op == &hil_op_attention_cached) {
         attention(call, backward, threads, out);
-    } else if (is_delta(call->op)) {
+    } else if (is_delta(call->op) || is_space(call)) {
         delta(call, backward, threads, out);
     } else {
         rows(call, backward, threads, out);

@@ -47,6 +47,8 @@ extern const hil_op hil_op_rmsnorm;
 /* LayerNorm in which each head has weights of its own. in: x (..., H, D); param 0: weight, (H, D)
    or one vector of them all; out: (..., H, D). */
 extern const hil_op hil_op_head_norm;
+/* The same as RMSNorm. */
+extern const hil_op hil_op_head_rmsnorm;
 
 /* in: x (B, T, H, D), positions (B, T) int32; out: the same shape. Numbers i and i + dims/2 of each
    head turn together, or 2i and 2i + 1; those from `dims` on stay as they are, and so do the
@@ -93,8 +95,9 @@ typedef struct hil_cached_attr {
 extern const hil_op hil_op_attention_cached;
 
 /* in: x (B, T, C), first (B, T) int32; param 0: for each channel its `size` factors, one vector;
-   out: silu(y) (B, T, C), where y at t is the sum of x at t - size + 1 ... t times these factors,
-   without what is before first[t]. */
+   param 1: a bias of each channel, if there is one; out: silu(y) (B, T, C), where y at t is the
+   bias plus the sum of x at t - size + 1 ... t times these factors, without what is before
+   first[t]. */
 typedef struct hil_conv_attr {
     int64_t size;
     /* Generation: the last size - 1 rows of x, (B, size - 1, C) in the compute dtype, before this
@@ -130,6 +133,24 @@ typedef struct hil_delta_attr {
 extern const hil_op hil_op_delta_rule;
 /* The same after positions of an earlier call, without `first`; no backward. */
 extern const hil_op hil_op_delta_rule_cached;
+
+/* [Note: state space] The state space layer of Mamba-2, which is the recurrence of the gated delta
+   rule without its correction: each of the H heads of x has a state S (N, P) in fp32. At every
+   position
+       S = exp(-exp(A) dt) S,  S += B (dt x)',  y = S'C + D x
+   where dt is softplus(t + bias), but at least `least` and at most `most`. S is 0 where a document
+   begins.
+
+   in: xbc (B, T, H P + 2 G N), the H heads of x, the G groups of B, of C, of which H / G heads in a
+   row share one; t (B, T, H), first (B, T) int32; params: A, bias and D (H); out: (B, T, H, P);
+   saved: as above. */
+typedef struct hil_state_space_attr {
+    hil_delta_attr rule; /* key_heads G, key_dim N */
+    double least, most;
+} hil_state_space_attr;
+extern const hil_op hil_op_state_space;
+/* The same after positions of an earlier call, without `first`; no backward. */
+extern const hil_op hil_op_state_space_cached;
 
 /* in: x; out: the same shape. */
 typedef struct hil_gelu_attr {

@@ -14,7 +14,8 @@ typedef enum hil_init {
     HIL_INIT_ONE,
     HIL_INIT_NORMAL,
     HIL_INIT_UNIFORM,
-    HIL_INIT_LOG, /* logarithms of numbers drawn evenly */
+    HIL_INIT_LOG,       /* logarithms of numbers drawn evenly */
+    HIL_INIT_LOG_COUNT, /* those of 1, 2, 3, ... */
 } hil_init;
 
 typedef struct hil_param_spec {

@@ -462,6 +462,9 @@ static void fill_task(void *context, int64_t task, int thread)
         hil_normal_fill(f->seed, (uint64_t)f->param->index, from, end - from, (float)spec->std,
                         out + from);
         break;
+    case HIL_INIT_LOG_COUNT:
+        for (int64_t i = from; i < end; ++i) out[i] = logf((float)(i + 1));
+        break;
     case HIL_INIT_UNIFORM:
     case HIL_INIT_LOG:
         fill_uniform(f, from, end);

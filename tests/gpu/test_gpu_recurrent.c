@@ -1,5 +1,5 @@
-/* test_gpu_recurrent.c - the causal convolution and the gated delta rule on a GPU, across documents
-   and chunks, and their forms for generation. */
+/* test_gpu_recurrent.c - the causal convolution, the gated delta rule and state spaces on a GPU,
+   across documents and chunks, and their forms for generation. */
 #include "gpu/gpu_check.h"
 
 enum { B = 2, LENGTH_MOST = 1200 };
@@ -42,6 +42,11 @@ static void check_conv(int64_t size, int64_t length, int64_t channels)
     gpu_check_dtypes(c);
     c.name = "causal conv, plain", c.frozen[0] = false, c.op = &hil_op_causal_conv_plain;
     gpu_check_dtypes(c);
+    c.name = "causal conv, bias", c.op = &hil_op_causal_conv;
+    c.params = 2, c.rows[1] = 1, c.cols[1] = channels;
+    gpu_check_dtypes(c);
+    c.name = "causal conv, bias alone", c.frozen[0] = true;
+    gpu_check_dtypes(c);
 }
 
 static gpu_case delta(const hil_delta_attr *attr, int64_t length, int64_t heads, int64_t values)
@@ -78,6 +83,43 @@ static void check_size(hil_delta_attr attr, int64_t length, int64_t heads, int64
     c.name = "delta rule, size";
     gpu_check(c);
     c.compute = HIL_BF16, c.slack = gpu_unit(HIL_BF16), c.add = true;
+    gpu_check(c);
+}
+
+static gpu_case space(const hil_state_space_attr *attr, int64_t length, int64_t heads,
+                      int64_t values)
+{
+    int64_t width = 2 * attr->rule.key_heads * attr->rule.key_dim + heads * values;
+    return (gpu_case){.name = "state space",
+                      .op = &hil_op_state_space,
+                      .attr = attr,
+                      .ins = 3,
+                      .outs = 1,
+                      .params = 3,
+                      .in = {{3, {B, length, width}}, {3, {B, length, heads}}, {2, {B, length}}},
+                      .ids = {NULL, NULL, documents(length)},
+                      .rows = {1, 1, 1},
+                      .cols = {heads, heads, heads}};
+}
+
+static void check_space(hil_delta_attr rule, int64_t length, int64_t heads, int64_t values)
+{
+    hil_state_space_attr attr = {.rule = rule, .most = INFINITY};
+    gpu_case c = space(&attr, length, heads, values);
+    gpu_check_dtypes(c);
+    c.name = "state space, limits", attr.least = 0.6, attr.most = 0.9;
+    gpu_check(c);
+    c.name = "state space, no gradient of xbc", c.no_din = 1;
+    gpu_check_dtypes(c);
+    c.name = "state space, frozen", c.no_din = 2, c.frozen[0] = c.frozen[1] = c.frozen[2] = true;
+    gpu_check_dtypes(c);
+}
+
+static void check_space_size(hil_delta_attr rule, int64_t length, int64_t heads, int64_t values)
+{
+    hil_state_space_attr attr = {.rule = rule, .most = INFINITY};
+    gpu_case c = space(&attr, length, heads, values);
+    c.name = "state space, size", c.compute = HIL_BF16, c.slack = gpu_unit(HIL_BF16), c.add = true;
     gpu_check(c);
 }
 
@@ -145,6 +187,8 @@ static void check_pieces(gpu_case c, const hil_op *cached, const void *attr, siz
 
 static hil_conv_attr conv_attr = {.size = 4};
 static hil_delta_attr delta_attr = {.key_heads = 2, .key_dim = 10};
+static hil_state_space_attr space_attr = {.rule = {.key_heads = 2, .key_dim = 10},
+                                          .most = INFINITY};
 
 static void set_conv(int64_t length, void *state[2])
 {
@@ -154,6 +198,12 @@ static void set_conv(int64_t length, void *state[2])
 static void set_delta(int64_t length, void *state[2])
 {
     delta_attr.length = length, delta_attr.state = state[0], delta_attr.next = state[1];
+}
+
+static void set_space(int64_t length, void *state[2])
+{
+    hil_delta_attr *rule = &space_attr.rule;
+    rule->length = length, rule->state = state[0], rule->next = state[1];
 }
 
 static void check_generation(hil_dtype dtype)
@@ -170,6 +220,10 @@ static void check_generation(hil_dtype dtype)
     c.compute = dtype;
     check_pieces(c, &hil_op_delta_rule_cached, &delta_attr, B * HEADS * 10 * VALUES * sizeof(float),
                  set_delta);
+    c = space(&space_attr, LENGTH, HEADS, VALUES);
+    c.compute = dtype;
+    check_pieces(c, &hil_op_state_space_cached, &space_attr,
+                 B * HEADS * 10 * VALUES * sizeof(float), set_space);
 }
 
 int main(void)
@@ -187,6 +241,11 @@ int main(void)
     check_size((hil_delta_attr){.key_heads = 1, .key_dim = 128}, 70, 2, 128);
     check_size((hil_delta_attr){.key_heads = 1, .key_dim = 200}, 33, 3, 24);
     check_size((hil_delta_attr){.key_heads = 2, .key_dim = 8}, 1160, 2, 8); /* parts of backward */
+    check_space((hil_delta_attr){.key_heads = 2, .key_dim = 3}, 40, 4, 5);
+    check_space((hil_delta_attr){.key_heads = 1, .key_dim = 4}, 150, 3, 2);
+    check_space_size((hil_delta_attr){.key_heads = 1, .key_dim = 40}, 290, 2, 70);
+    check_space_size((hil_delta_attr){.key_heads = 1, .key_dim = 130}, 33, 3, 24);
+    check_space_size((hil_delta_attr){.key_heads = 1, .key_dim = 4}, 1160, 2, 3);
     check_generation(HIL_F32);
     check_generation(HIL_BF16);
     gpu_end();

@@ -128,11 +128,11 @@ static void check_norms(int64_t rows, int64_t cols)
 }
 
 /* The weights of all heads in a matrix with any tiles, or in a vector. */
-static void check_head_norm(int64_t length, int64_t heads, int64_t dim)
+static void check_head_norm_of(const hil_op *op, int64_t length, int64_t heads, int64_t dim)
 {
     hil_norm_attr attr = {.eps = 1e-5};
     gpu_case c = {.name = "norm of heads",
-                  .op = &hil_op_head_norm,
+                  .op = op,
                   .attr = &attr,
                   .ins = 1,
                   .outs = 1,
@@ -148,6 +148,12 @@ static void check_head_norm(int64_t length, int64_t heads, int64_t dim)
     gpu_check_dtypes(c);
     c.name = "norm of heads, no din", c.frozen[0] = false, c.no_din = 1;
     gpu_check_dtypes(c);
+}
+
+static void check_head_norm(int64_t length, int64_t heads, int64_t dim)
+{
+    check_head_norm_of(&hil_op_head_norm, length, heads, dim);
+    check_head_norm_of(&hil_op_head_rmsnorm, length, heads, dim);
 }
 
 static void check_magnitude(hil_shape shape)

@@ -11,6 +11,7 @@ int main(void)
                                  &hil_op_layernorm,
                                  &hil_op_rmsnorm,
                                  &hil_op_head_norm,
+                                 &hil_op_head_rmsnorm,
                                  &hil_op_rope,
                                  &hil_op_attention,
                                  &hil_op_gelu,
@@ -47,7 +48,9 @@ int main(void)
                                  &hil_op_causal_conv_plain,
                                  &hil_op_causal_conv_plain_cached,
                                  &hil_op_delta_rule,
-                                 &hil_op_delta_rule_cached};
+                                 &hil_op_delta_rule_cached,
+                                 &hil_op_state_space,
+                                 &hil_op_state_space_cached};
     size_t count = sizeof all / sizeof *all;
     for (size_t i = 0; i < count; ++i)
         for (size_t k = 0; k < i; ++k) CHECK(strcmp(all[i]->name, all[k]->name) != 0);

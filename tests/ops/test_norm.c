@@ -6,8 +6,9 @@ static const hil_norm_attr attr = {.eps = 1e-5}, plus = {.eps = 1e-5, .offset = 
 static void reference(const op_case *c, double *const *in, double *const *param, double *const *out)
 {
     int64_t rows = hil_shape_rows(&c->in_shape[0]), n = hil_shape_cols(&c->in_shape[0]);
-    bool centered = c->op != &hil_op_rmsnorm;
-    int64_t heads = c->op == &hil_op_head_norm ? c->in_shape[0].dim[2] : 1;
+    bool centered = c->op != &hil_op_rmsnorm && c->op != &hil_op_head_rmsnorm;
+    bool by_head = c->op == &hil_op_head_norm || c->op == &hil_op_head_rmsnorm;
+    int64_t heads = by_head ? c->in_shape[0].dim[2] : 1;
     for (int64_t r = 0; r < rows; ++r) {
         const double *x = in[0] + r * n;
         double mean = 0, square = 0;
@@ -68,11 +69,11 @@ static void check_offset(void)
 }
 
 /* Weights of all heads in a vector, or in a matrix with any tiles. */
-static void check_heads(void)
+static void check_heads(const hil_op *op)
 {
     static const hil_shape shapes[] = {{4, {2, 1, 3, 6}}, {4, {1, 20, 2, 17}}, {4, {0, 2, 3, 4}}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
-        op_case c = norm(&hil_op_head_norm, shapes[i]);
+        op_case c = norm(op, shapes[i]);
         c.rows[0] = shapes[i].dim[2];
         op_check_dtypes(c);
         c.rows[0] = 1;
@@ -81,7 +82,11 @@ static void check_heads(void)
         c.frozen[0] = true;
         op_check_dtypes(c);
     }
-    op_case wrong = norm(&hil_op_head_norm, shapes[0]);
+}
+
+static void check_refused(void)
+{
+    op_case wrong = norm(&hil_op_head_norm, (hil_shape){4, {2, 1, 3, 6}});
     OP_REFUSED(&wrong, "head_norm: parameter 0 is (1, 6), expected 18 numbers for (2, 1, 3, 6)");
     wrong.in_shape[0] = (hil_shape){3, {2, 3, 6}};
     OP_REFUSED(&wrong, "head_norm: input 0 is (2, 3, 6), expected 4 dimensions");
@@ -122,6 +127,8 @@ int main(void)
         OP_REFUSED(&wrong, "norm: 3 parameters, expected at most");
     }
     check_offset();
-    check_heads();
+    check_heads(&hil_op_head_norm);
+    check_heads(&hil_op_head_rmsnorm);
+    check_refused();
     return 0;
 }

@@ -1,5 +1,5 @@
-/* test_recurrent.c - the causal convolution and the gated delta rule, with their gradients, across
-   documents and chunks, and their forms for generation. */
+/* test_recurrent.c - the causal convolution, the gated delta rule and state spaces, with their
+   gradients, across documents and chunks, and their forms for generation. */
 #include "ops/op_refused.h"
 
 static void conv(const op_case *c, double *const *in, double *const *param, double *const *out)
@@ -8,7 +8,7 @@ static void conv(const op_case *c, double *const *in, double *const *param, doub
     for (int64_t b = 0; b < x[0]; ++b)
         for (int64_t t = 0; t < x[1]; ++t)
             for (int64_t n = 0; n < x[2]; ++n) {
-                double sum = 0;
+                double sum = c->params > 1 ? param[1][n] : 0;
                 for (int64_t i = 0; i < size; ++i) {
                     int64_t s = t - size + 1 + i;
                     if (s < 0 || (double)s < in[1][b * x[1] + t]) continue;
@@ -60,6 +60,43 @@ static void delta(const op_case *c, double *const *in, double *const *param, dou
         for (int64_t h = 0; h < c->in_shape[1].dim[2]; ++h) delta_head(c, in, param, b, h, out[0]);
 }
 
+/* One head in one sequence. */
+static void space_head(const op_case *c, double *const *in, double *const *param, int64_t b,
+                       int64_t h, double *out)
+{
+    const hil_state_space_attr *attr = c->attr;
+    int64_t length = c->in_shape[0].dim[1], width = c->in_shape[0].dim[2];
+    int64_t heads = c->in_shape[1].dim[2], dim = attr->rule.key_dim;
+    int64_t all = attr->rule.key_heads * dim, values = (width - 2 * all) / heads;
+    int64_t group = h / (heads / attr->rule.key_heads);
+    double state[STATE_MOST] = {0};
+    CHECK(dim * values <= STATE_MOST);
+    for (int64_t t = 0; t < length; ++t) {
+        const double *row = in[0] + (b * length + t) * width, *x = row + h * values;
+        const double *toward = row + heads * values + group * dim, *from = toward + all;
+        int64_t gate = (b * length + t) * heads + h;
+        double step = log1p(exp(in[1][gate] + param[1][h]));
+        step = fmin(fmax(step, attr->least), attr->most);
+        double keep = exp(-exp(param[0][h]) * step);
+        if (in[2][b * length + t] == (double)t) keep = 0;
+        for (int64_t n = 0; n < values; ++n) {
+            double y = param[2][h] * x[n];
+            for (int64_t i = 0; i < dim; ++i) {
+                double *s = &state[i * values + n];
+                *s = *s * keep + toward[i] * step * x[n];
+                y += *s * from[i];
+            }
+            out[gate * values + n] = y;
+        }
+    }
+}
+
+static void space(const op_case *c, double *const *in, double *const *param, double *const *out)
+{
+    for (int64_t b = 0; b < c->in_shape[0].dim[0]; ++b)
+        for (int64_t h = 0; h < c->in_shape[1].dim[2]; ++h) space_head(c, in, param, b, h, out[0]);
+}
+
 enum { LENGTH_MOST = 300 };
 
 /* Two sequences; in the second, documents begin at a few positions. */
@@ -95,6 +132,12 @@ static void check_conv(const hil_op *op, int64_t size, int64_t length, int64_t c
     op_check_fp32(c);
     c.no_din = 0, c.frozen[0] = true;
     op_check_fp32(c);
+    c.params = 2, c.rows[1] = 1, c.cols[1] = channels;
+    op_check_fp32(c);
+    c.frozen[0] = false;
+    op_check_dtypes(c);
+    c.frozen[1] = true;
+    op_check_fp32(c);
 }
 
 static void check_delta(int64_t length, int64_t key_heads, int64_t dim, int64_t heads,
@@ -124,6 +167,57 @@ static void check_delta(int64_t length, int64_t key_heads, int64_t dim, int64_t 
     op_check_fp32(c);
 }
 
+static op_case space_case(const hil_state_space_attr *attr, int64_t length, int64_t heads,
+                          int64_t values)
+{
+    int64_t width = heads * values + 2 * attr->rule.key_heads * attr->rule.key_dim;
+    return (op_case){
+        .op = &hil_op_state_space,
+        .attr = attr,
+        .reference = space,
+        .ins = 3,
+        .outs = 1,
+        .params = 3,
+        .in_shape = {{3, {2, length, width}}, {3, {2, length, heads}}, {2, {2, length}}},
+        .ids = {NULL, NULL, documents(length)},
+        .rows = {1, 1, 1},
+        .cols = {heads, heads, heads},
+        .slack = 5e-6,
+        .samples = 12};
+}
+
+static void check_space(int64_t length, int64_t groups, int64_t dim, int64_t heads, int64_t values)
+{
+    hil_state_space_attr attr = {.rule = {.key_heads = groups, .key_dim = dim}, .most = INFINITY};
+    op_case c = space_case(&attr, length, heads, values);
+    op_check_dtypes(c);
+    c.samples = 3;
+    for (c.no_din = 1; c.no_din < 4; ++c.no_din) op_check_fp32(c);
+    c.no_din = 0, c.frozen[0] = c.frozen[1] = c.frozen[2] = true;
+    op_check_fp32(c);
+    attr.least = 0.6, attr.most = 0.9;
+    c.frozen[0] = c.frozen[1] = c.frozen[2] = false;
+    op_check_fp32(c);
+}
+
+static void check_refused(void)
+{
+    hil_delta_attr attr = {.key_heads = 2, .key_dim = 3};
+    op_case wrong = {.op = &hil_op_delta_rule,
+                     .attr = &attr,
+                     .ins = 3,
+                     .in_shape = {{3, {1, 5, 20}}, {3, {1, 5, 3}}, {3, {1, 5, 3}}}};
+    OP_REFUSED(&wrong, "delta_rule: (1, 5, 20) does not hold 2 heads of 3 for q and k, and 3 of "
+                       "values");
+    hil_state_space_attr groups = {.rule = attr};
+    wrong = space_case(&groups, 5, 4, 2);
+    wrong.in_shape[0].dim[2] = 21;
+    OP_REFUSED(&wrong, "state_space: (2, 5, 21) does not hold 4 heads, and 2 groups of 3 for B and "
+                       "C");
+    wrong.in_shape[1].dim[1] = 4;
+    OP_REFUSED(&wrong, "state_space: (2, 4, 4) are not steps for (2, 5, 21)");
+}
+
 /* Positions [at, at + count) of `x`, which has `length` positions in one sequence. */
 typedef struct piece {
     const hil_op *op;
@@ -131,7 +225,7 @@ typedef struct piece {
     const hil_tensor *x;
     int ins, params;
     int64_t cols; /* of each vector */
-    const float *vector[2];
+    const float *vector[3];
     float *out; /* of position 0 */
 } piece;
 
@@ -197,18 +291,26 @@ static void check_generation(void)
     memset(past, 0xff, sizeof past);
     hil_delta_attr delta_attr = {.key_heads = KEYS, .key_dim = DIM};
     hil_conv_attr conv_attr = {.size = SIZE};
-    hil_tensor conv_in[2] = {x[0], x[3]};
+    hil_tensor conv_in[2] = {x[0], x[3]}, space_in[3] = {x[0], x[1], x[3]};
+    hil_state_space_attr space_attr = {.rule = delta_attr, .most = INFINITY};
     piece rule = {&hil_op_delta_rule, &delta_attr, x, 4, 2, HEADS, {rate, bias}, whole};
     piece filter = {&hil_op_causal_conv, &conv_attr, conv_in, 2, 1, WIDTH * SIZE, {kernel}, NULL};
+    piece steps = {&hil_op_state_space,  &space_attr, space_in, 3, 3, HEADS,
+                   {rate, bias, kernel}, whole};
 
-    run(rule, 0, LENGTH);
-    rule.op = &hil_op_delta_rule_cached, rule.ins = 3, rule.out = parts;
-    for (size_t i = 0, at = 0; i < sizeof pieces / sizeof *pieces; at += (size_t)pieces[i++]) {
-        delta_attr.length = (int64_t)at;
-        delta_attr.state = state[i % 2], delta_attr.next = state[(i + 1) % 2];
-        run(rule, (int64_t)at, pieces[i]);
+    for (int kind = 0; kind < 2; ++kind) {
+        hil_delta_attr *attr = kind ? &space_attr.rule : &delta_attr;
+        run(rule, 0, LENGTH);
+        rule.op = kind ? &hil_op_state_space_cached : &hil_op_delta_rule_cached;
+        --rule.ins, rule.out = parts;
+        for (size_t i = 0, at = 0; i < sizeof pieces / sizeof *pieces; at += (size_t)pieces[i++]) {
+            attr->length = (int64_t)at;
+            attr->state = state[i % 2], attr->next = state[(i + 1) % 2];
+            run(rule, (int64_t)at, pieces[i]);
+        }
+        CHECK(memcmp(whole, parts, LENGTH * HEADS * VALUES * sizeof(float)) == 0);
+        rule = steps;
     }
-    CHECK(memcmp(whole, parts, LENGTH * HEADS * VALUES * sizeof(float)) == 0);
 
     filter.out = whole;
     run(filter, 0, LENGTH);
@@ -233,12 +335,9 @@ int main(void)
     check_delta(150, 1, 4, 3, 2);
     check_delta(1, 1, 2, 1, 1);
     check_generation();
-    hil_delta_attr attr = {.key_heads = 2, .key_dim = 3};
-    op_case wrong = {.op = &hil_op_delta_rule,
-                     .attr = &attr,
-                     .ins = 3,
-                     .in_shape = {{3, {1, 5, 20}}, {3, {1, 5, 3}}, {3, {1, 5, 3}}}};
-    OP_REFUSED(&wrong, "delta_rule: (1, 5, 20) does not hold 2 heads of 3 for q and k, and 3 of "
-                       "values");
+    check_space(40, 2, 3, 4, 5);
+    check_space(150, 1, 4, 9, 2);
+    check_space(1, 1, 2, 1, 1);
+    check_refused();
     return 0;
 }

@@ -22,12 +22,12 @@ typedef struct job {
 
 static bool is_centered(const hil_op_call *call)
 {
-    return call->op != &hil_op_rmsnorm;
+    return call->op != &hil_op_rmsnorm && call->op != &hil_op_head_rmsnorm;
 }
 
 static bool is_by_head(const hil_op_call *call)
 {
-    return call->op == &hil_op_head_norm;
+    return call->op == &hil_op_head_norm || call->op == &hil_op_head_rmsnorm;
 }
 
 static int64_t count_heads(const hil_op_call *call)
@@ -192,3 +192,4 @@ static hil_status backward(hil_op_call *call)
 const hil_op hil_op_layernorm = NORM("layernorm");
 const hil_op hil_op_rmsnorm = NORM("rmsnorm");
 const hil_op hil_op_head_norm = NORM("head_norm");
+const hil_op hil_op_head_rmsnorm = NORM("head_rmsnorm");

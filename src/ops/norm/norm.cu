@@ -209,12 +209,12 @@ static cut cut_rows(int64_t rows, int64_t cols, int64_t heads)
 
 static bool is_centered(const hil_op_call *call)
 {
-    return strcmp(call->op->name, hil_op_rmsnorm.name) != 0;
+    return !strstr(call->op->name, hil_op_rmsnorm.name);
 }
 
 static bool is_by_head(const hil_op_call *call)
 {
-    return strcmp(call->op->name, hil_op_head_norm.name) == 0;
+    return strstr(call->op->name, "head_") != NULL;
 }
 
 /* At least one, so that rows can be divided by it. */
@@ -228,7 +228,8 @@ static int64_t count_heads(const hil_op_call *call)
    at a time, those to which a number is added, and ones in place of a weight that is not there. */
 static bool copies(const hil_op_call *call)
 {
-    return is_centered(call) || !call->params || ((const hil_norm_attr *)call->attr)->offset != 0;
+    return is_centered(call) || is_by_head(call) || !call->params ||
+           ((const hil_norm_attr *)call->attr)->offset != 0;
 }
 
 /* Scratch. Both: weight and bias as fp32 where they are copied. Backward: the gradients of each
@@ -421,3 +422,5 @@ const hil_op_kernel hil_cuda_rmsnorm = {
     .op = &hil_op_rmsnorm, .infer = infer, .forward = forward, .backward = backward};
 const hil_op_kernel hil_cuda_head_norm = {
     .op = &hil_op_head_norm, .infer = infer, .forward = forward, .backward = backward};
+const hil_op_kernel hil_cuda_head_rmsnorm = {
+    .op = &hil_op_head_rmsnorm, .infer = infer, .forward = forward, .backward = backward};

@@ -15,7 +15,9 @@ typedef struct job {
     int64_t known;        /* of them, the last ones */
     float *vector;        /* the parameter, or its gradient */
     float *factor;        /* (size, C), row i: of the position i before */
-    float *sum, *partial; /* the gradient of `factor`, that of each block of rows; or NULL */
+    float *bias;          /* (C), behind them; NULL: there is none */
+    float *sum, *partial; /* the gradient of `factor` and the bias, that of each block of rows; or
+                             NULL */
 } job;
 
 /* What a thread holds of a sequence: position t is at row t modulo size. */
@@ -35,19 +37,26 @@ static bool is_plain(const hil_op_call *call)
     return call->op == &hil_op_causal_conv_plain || call->op == &hil_op_causal_conv_plain_cached;
 }
 
+/* Rows of channels: the factors of each position, and the bias. */
+static int64_t count_rows(const hil_op_call *call)
+{
+    return ((const hil_conv_attr *)call->attr)->size + (call->params > 1);
+}
+
 static hil_status infer(hil_op_call *call)
 {
     const hil_conv_attr *attr = call->attr;
     HIL_TRY(hil_infer_float(call, 0, 3));
     const hil_shape *x = &call->in[0].shape;
-    int64_t count = x->dim[2] * attr->size;
+    int64_t count = x->dim[2] * count_rows(call);
     if (attr->size < 1)
         return hil_fail(HIL_ERR_USAGE, "%s: a kernel of %lld positions", call->op->name,
                         (long long)attr->size);
     if (!is_cached(call)) HIL_TRY(hil_infer_ids(call, 1, x));
-    HIL_TRY(hil_infer_vector(call, 0, count));
+    HIL_TRY(hil_infer_vector(call, 0, x->dim[2] * attr->size));
+    if (call->params > 1) HIL_TRY(hil_infer_vector(call, 1, x->dim[2]));
     hil_infer_out(call, call->compute, x);
-    hil_scratch_add(&call->forward_scratch, count, sizeof(float));
+    hil_scratch_add(&call->forward_scratch, x->dim[2] * attr->size, sizeof(float));
     hil_scratch_add(&call->forward_scratch, count, sizeof(float));
     call->backward_scratch = call->forward_scratch;
     hil_scratch_add(&call->backward_scratch, count, sizeof(float));
@@ -94,7 +103,9 @@ static hil_status prepare(const hil_op_call *call, size_t *at, job *out)
     }
     *at = 0;
     out->vector = take(call, at, out->channels * out->size);
-    out->factor = take(call, at, out->channels * out->size);
+    out->factor = take(call, at, out->channels * count_rows(call));
+    if (call->params > 1) out->bias = out->factor + out->channels * out->size;
+    if (out->bias) HIL_TRY(hil_op_vector(call, 1, out->bias));
     HIL_TRY(hil_op_vector(call, 0, out->vector));
     hil_pool_run(call->pool, transpose, out, out->size);
     return hil_pool_reserve(call->pool,
@@ -136,7 +147,10 @@ static void convolve(const job *j, window *w, int64_t b, int64_t t)
         if (read != x) memcpy(x, read, (size_t)n * sizeof(float));
     }
     w->next = t + 1;
-    memset(w->y, 0, (size_t)n * sizeof(float));
+    if (j->bias)
+        memcpy(w->y, j->bias, (size_t)n * sizeof(float));
+    else
+        memset(w->y, 0, (size_t)n * sizeof(float));
     for (int64_t s = start; s <= t; ++s)
         hil_rows()->conv.multiply_add(w->y, row_of(j, w->x, s), j->factor + (t - s) * n, n);
 }
@@ -183,6 +197,7 @@ static void find_gradient(const job *j, window *w, int64_t b, int64_t t, float *
     w->next_dy = t + 1;
     for (int64_t s = start; s <= t && sum; ++s)
         hil_rows()->conv.multiply_add(sum + (t - s) * n, row_of(j, w->x, s), dy, n);
+    for (int64_t c = 0; c < n && sum && j->bias; ++c) sum[j->size * n + c] += dy[c];
 }
 
 /* dx of position s of sequence b: the later positions that read it have their gradients. */
@@ -201,7 +216,7 @@ static void backward_rows(void *context, int64_t block, int thread)
 {
     const job *j = context;
     window w = window_of(j, thread);
-    int64_t count = j->channels * j->size, begin = block * j->grid.block;
+    int64_t count = j->channels * count_rows(j->call), begin = block * j->grid.block;
     int64_t end = hil_grid_end(&j->grid, block);
     float *sum = j->partial ? j->partial + block * count : NULL;
     if (sum) memset(sum, 0, (size_t)count * sizeof(float));
@@ -221,15 +236,17 @@ static hil_status backward(hil_op_call *call)
     job j;
     size_t at;
     HIL_TRY(prepare(call, &at, &j));
-    int64_t count = j.channels * j.size;
+    int64_t count = j.channels * count_rows(call);
+    bool biased = call->params > 1 && call->param[1].trainable;
     float *sum = take(call, &at, count);
-    if (call->param[0].trainable) j.partial = take(call, &at, count * j.grid.blocks);
+    if (call->param[0].trainable || biased) j.partial = take(call, &at, count * j.grid.blocks);
     hil_pool_run(call->pool, backward_rows, &j, j.grid.blocks);
     if (!j.partial) return HIL_OK;
     j.sum = sum;
     hil_row_gather(call->pool, &(hil_gather){j.sum, j.partial, j.grid.blocks, count, false});
     hil_pool_run(call->pool, transpose, &j, j.size);
-    return hil_op_give_matrix(call, 0, j.vector);
+    if (call->param[0].trainable) HIL_TRY(hil_op_give_matrix(call, 0, j.vector));
+    return biased ? hil_op_give_matrix(call, 1, sum + j.channels * j.size) : HIL_OK;
 }
 
 #define CONV                                                                                       \

@@ -21,10 +21,12 @@ typedef struct job {
     int64_t known;             /* rows of `past` that hold something, the last ones */
     const int32_t *first;      /* NULL in generation */
     hil_view factor;           /* (C, size), the latest position last */
+    hil_view bias;             /* (C); no data: there is none */
     hil_view dy, dx;
     bool add;
     bool plain;     /* without SiLU */
     float *partial; /* (blocks, C size): the factors' gradients of each block; NULL: not wanted */
+    float *dbias;   /* (blocks, C): likewise of the bias */
 } job;
 
 /* The numbers of the last SIZE positions that a thread has seen, the latest first. */
@@ -92,13 +94,20 @@ static __device__ inline int count_read(const job &j, int64_t b, int64_t t)
     return (int)(t - least + 1 < j.size ? t - least + 1 : j.size);
 }
 
-/* The sum before SiLU; the earliest position comes first. */
-template <int SIZE>
-static __device__ inline void convolve(const window<SIZE> &x, const window<SIZE> &factor, int count,
-                                       float y[HIL_WIDE])
+static __device__ inline void load_bias(const job &j, const place &p, float bias[HIL_WIDE])
 {
 #pragma unroll
-    for (int c = 0; c < HIL_WIDE; ++c) y[c] = 0;
+    for (int c = 0; c < HIL_WIDE; ++c) bias[c] = 0;
+    if (j.bias.data) hil_wide_read(hil_wide_load(j.bias, p.channel, p.count), j.bias.dtype, bias);
+}
+
+/* The sum before SiLU; the bias and then the earliest position come first. */
+template <int SIZE>
+static __device__ inline void convolve(const window<SIZE> &x, const window<SIZE> &factor,
+                                       const float bias[HIL_WIDE], int count, float y[HIL_WIDE])
+{
+#pragma unroll
+    for (int c = 0; c < HIL_WIDE; ++c) y[c] = bias[c];
 #pragma unroll
     for (int i = SIZE - 1; i >= 0; --i) {
         if (i >= count) continue;
@@ -122,38 +131,51 @@ template <int SIZE> static __global__ void __launch_bounds__(THREADS) convolve_r
     place p = find_place(j);
     if (p.begin >= p.end || p.count == 0) return;
     window<SIZE> x, factor;
+    float bias[HIL_WIDE];
     load_factors(j, p, factor);
+    load_bias(j, p, bias);
     begin_window(j, p, x);
     for (int64_t t = p.begin; t < p.end; ++t) {
         float y[HIL_WIDE];
         shift(x);
         load_input(j, p, t, x.x[0]);
-        convolve(x, factor, count_read(j, p.b, t), y);
+        convolve(x, factor, bias, count_read(j, p.b, t), y);
 #pragma unroll
         for (int c = 0; c < HIL_WIDE && !j.plain; ++c) y[c] = y[c] / (1 + expf(-y[c]));
         hil_wide_store(j.y, (p.b * j.length + t) * j.channels + p.channel, p.count, y);
     }
 }
 
-/* The sums of all warps, in their order. `sum` is a thread's gradient of its factors. */
-template <int SIZE>
-static __device__ inline void add_warps(const job &j, const place &p, const window<SIZE> &sum)
+/* The sums of all warps, in their order, of the channel that has the thread's number. */
+static __device__ inline float add_warps(const float mine[HIL_WIDE])
 {
     __shared__ float shared[WARPS][SPAN];
     int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
+    float total = 0;
+    __syncthreads();
+#pragma unroll
+    for (int c = 0; c < HIL_WIDE; ++c) shared[warp][lane * HIL_WIDE + c] = mine[c];
+    __syncthreads();
+    for (int w = 0; w < WARPS; ++w) total += shared[w][threadIdx.x];
+    return total;
+}
+
+/* `sum` and `bias` are a thread's gradients of its factors and of its biases. */
+template <int SIZE>
+static __device__ inline void add_gradients(const job &j, const window<SIZE> &sum,
+                                            const float bias[HIL_WIDE])
+{
     int64_t channel = (int64_t)blockIdx.y * SPAN + threadIdx.x;
+    int64_t at = blockIdx.x * j.channels + channel;
 #pragma unroll
     for (int i = 0; i < SIZE; ++i) {
-        if (i >= j.size) break;
-        __syncthreads();
-#pragma unroll
-        for (int c = 0; c < HIL_WIDE; ++c) shared[warp][lane * HIL_WIDE + c] = sum.x[i][c];
-        __syncthreads();
-        if (channel >= j.channels) continue;
-        float total = 0;
-        for (int w = 0; w < WARPS; ++w) total += shared[w][threadIdx.x];
-        j.partial[(blockIdx.x * j.channels + channel) * j.size + j.size - 1 - i] = total;
+        if (i >= j.size || !j.partial) break;
+        float total = add_warps(sum.x[i]);
+        if (channel < j.channels) j.partial[at * j.size + j.size - 1 - i] = total;
     }
+    if (!j.dbias) return;
+    float total = add_warps(bias);
+    if (channel < j.channels) j.dbias[at] = total;
 }
 static_assert(SPAN == THREADS, "a thread adds up one channel");
 
@@ -162,7 +184,9 @@ template <int SIZE> static __global__ void __launch_bounds__(THREADS) differenti
 {
     place p = find_place(j);
     window<SIZE> x, factor, dx = {}, sum = {};
+    float bias[HIL_WIDE], dbias[HIL_WIDE] = {};
     load_factors(j, p, factor);
+    load_bias(j, p, bias);
     begin_window(j, p, x);
     int64_t last = j.dx.data && p.begin < p.end ? p.end + SIZE - 1 : p.end;
     for (int64_t t = p.begin; t < last; ++t) {
@@ -174,12 +198,14 @@ template <int SIZE> static __global__ void __launch_bounds__(THREADS) differenti
         hil_wide raw =
             hil_wide_load(j.dy, (p.b * j.length + t) * j.channels + p.channel, count ? p.count : 0);
         hil_wide_read(raw, j.dy.dtype, dy);
-        convolve(x, factor, count, y);
+        convolve(x, factor, bias, count, y);
 #pragma unroll
         for (int c = 0; c < HIL_WIDE && !j.plain; ++c) {
             float open = 1 / (1 + expf(-y[c]));
             dy[c] *= open * (1 + y[c] * (1 - open));
         }
+#pragma unroll
+        for (int c = 0; c < HIL_WIDE; ++c) dbias[c] += t < p.end ? dy[c] : 0;
 #pragma unroll
         for (int i = 0; i < SIZE; ++i) {
             if (i >= count) continue;
@@ -194,7 +220,7 @@ template <int SIZE> static __global__ void __launch_bounds__(THREADS) differenti
             hil_wide_write(j.dx, (p.b * j.length + done) * j.channels + p.channel, p.count,
                            dx.x[SIZE - 1], j.add);
     }
-    if (j.partial) add_warps(j, p, sum);
+    if (j.partial || j.dbias) add_gradients(j, sum, dbias);
 }
 
 static int64_t count_blocks(int64_t batch, int64_t length)
@@ -214,24 +240,32 @@ static job describe(const hil_op_call *call)
             .plain = strstr(call->op->name, hil_op_causal_conv_plain.name) != NULL};
 }
 
-/* Scratch of backward: the gradients of each block of positions. */
+/* Scratch: a copy of the bias; in backward the gradients of each block of positions. */
 static hil_status infer(hil_op_call *call)
 {
     job j = describe(call);
     if (j.size > SIZE_MOST)
         return hil_fail(HIL_ERR_USAGE, "%s: a kernel of %lld positions, a GPU takes at most %d",
                         call->op->name, (long long)j.size, SIZE_MOST);
-    int64_t blocks = count_blocks(j.batch, j.length);
+    int64_t blocks = count_blocks(j.batch, j.length), biases = call->params > 1 ? j.channels : 0;
+    hil_scratch_add(&call->forward_scratch, biases, sizeof(float));
+    call->backward_scratch = call->forward_scratch;
     hil_scratch_add(&call->backward_scratch, blocks * j.channels * j.size, sizeof(float));
+    hil_scratch_add(&call->backward_scratch, blocks * biases, sizeof(float));
     return HIL_OK;
 }
 
-/* Acquires the factors while the kernel is queued. */
+/* Copies the bias, because only one parameter can be acquired at a time, and acquires the factors
+   while the kernel is queued. */
 static hil_status run(const hil_op_call *call, job *j, bool back)
 {
     const void *data;
     dim3 grid((unsigned)count_blocks(j->batch, j->length), hil_blocks(j->channels, SPAN));
     cudaStream_t stream = hil_cuda_stream(call->device, HIL_STREAM_COMPUTE);
+    if (call->params > 1) {
+        j->bias = {call->scratch, call->param[1].dtype};
+        HIL_TRY(hil_op_cuda_matrix(call, 1, j->bias.data));
+    }
     HIL_TRY(call->source->weight_begin(call->owner, 0, 0, &data));
     j->factor = {(void *)(uintptr_t)data, call->param[0].dtype};
     if (grid.x && grid.y) {
@@ -264,16 +298,26 @@ static hil_status backward(hil_op_call *call)
     j.dy = hil_view_of(&call->dout[0]);
     j.dx = hil_view_of(&call->din[0]);
     j.add = call->din_add[0];
-    if (call->param[0].trainable) j.partial = (float *)call->scratch;
+    int64_t blocks = count_blocks(j.batch, j.length), biases = call->params > 1 ? j.channels : 0;
+    size_t bytes = 0;
+    hil_scratch_add(&bytes, biases, sizeof(float));
+    size_t factors = hil_scratch_add(&bytes, blocks * j.channels * j.size, sizeof(float));
+    if (call->param[0].trainable) j.partial = (float *)hil_scratch_at(call, factors);
+    if (biases && call->param[1].trainable) j.dbias = (float *)hil_scratch_at(call, bytes);
     HIL_TRY(run(call, &j, true));
-    if (!j.partial) return HIL_OK;
-    float *sum;
-    bool add;
-    HIL_TRY(call->source->gradient_begin(call->owner, 0, 0, &sum, &add));
-    hil_status status = hil_op_cuda_gather(
-        call->device, {sum, j.partial, count_blocks(j.batch, j.length), j.channels * j.size, add});
-    call->source->gradient_end(call->owner, 0, 0);
-    return status;
+    const float *partial[] = {j.partial, j.dbias};
+    const int64_t width[] = {j.channels * j.size, j.channels};
+    for (int i = 0; i < 2; ++i) {
+        float *sum;
+        bool add;
+        if (!partial[i]) continue;
+        HIL_TRY(call->source->gradient_begin(call->owner, i, 0, &sum, &add));
+        hil_status status =
+            hil_op_cuda_gather(call->device, {sum, partial[i], blocks, width[i], add});
+        call->source->gradient_end(call->owner, i, 0);
+        HIL_TRY(status);
+    }
+    return HIL_OK;
 }
 
 const hil_op_kernel hil_cuda_causal_conv = {

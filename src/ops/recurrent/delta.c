@@ -1,4 +1,4 @@
-/* delta.c - the gated delta rule forward, one position after the other. */
+/* delta.c - the gated delta rule and state spaces forward, one position after the other. */
 #include "ops/recurrent/delta.h"
 
 #include "ops/infer.h"
@@ -9,7 +9,7 @@
 
 static bool is_cached(const hil_op_call *call)
 {
-    return call->op == &hil_op_delta_rule_cached;
+    return call->op == &hil_op_delta_rule_cached || call->op == &hil_op_state_space_cached;
 }
 
 static hil_status infer_heads(const hil_op_call *call)
@@ -33,14 +33,20 @@ static hil_status infer_heads(const hil_op_call *call)
     return HIL_OK;
 }
 
-static hil_status infer(hil_op_call *call)
+/* The input that holds `first`. */
+static int documents_of(const hil_op_call *call)
 {
-    HIL_TRY(infer_heads(call));
+    return hil_delta_is_space(call) ? 2 : 3;
+}
+
+hil_status hil_delta_infer(hil_op_call *call)
+{
     const hil_delta_attr *attr = call->attr;
     const int64_t *x = call->in[0].shape.dim;
-    int64_t heads = call->in[1].shape.dim[2];
+    int64_t heads = call->in[1].shape.dim[2], share = heads / attr->key_heads;
     int64_t values = (x[2] - 2 * attr->key_heads * attr->key_dim) / heads;
-    if (!is_cached(call)) HIL_TRY(hil_infer_ids(call, 3, &call->in[0].shape));
+    int64_t parts = attr->key_heads * hil_delta_parts(call, share);
+    if (!is_cached(call)) HIL_TRY(hil_infer_ids(call, documents_of(call), &call->in[0].shape));
     hil_infer_out(call, call->compute, &(hil_shape){4, {x[0], x[1], heads, values}});
     if (call->differentiate && !is_cached(call)) {
         call->saveds = 1;
@@ -48,11 +54,21 @@ static hil_status infer(hil_op_call *call)
         call->saved[0].shape =
             (hil_shape){4, {x[0], heads, hil_delta_chunks(x[1]), attr->key_dim * values}};
     }
-    for (int i = 0; i < 2; ++i) hil_scratch_add(&call->forward_scratch, heads, sizeof(float));
+    for (int i = 0; i < call->params; ++i)
+        hil_scratch_add(&call->forward_scratch, heads, sizeof(float));
     call->backward_scratch = call->forward_scratch;
-    for (int i = 0; i < 2; ++i)
+    for (int i = 0; i < call->params; ++i)
         hil_scratch_add(&call->backward_scratch, x[0] * heads, sizeof(float));
+    hil_scratch_add(&call->backward_scratch, x[0] * heads * attr->key_dim * values, sizeof(float));
+    hil_scratch_add(&call->backward_scratch, x[0] * parts * HIL_DELTA_CHUNK * 2 * attr->key_dim,
+                    sizeof(float));
     return HIL_OK;
+}
+
+static hil_status infer(hil_op_call *call)
+{
+    HIL_TRY(infer_heads(call));
+    return hil_delta_infer(call);
 }
 
 hil_status hil_delta_prepare(const hil_op_call *call, size_t *at, hil_delta *out)
@@ -69,9 +85,9 @@ hil_status hil_delta_prepare(const hil_op_call *call, size_t *at, hil_delta *out
                        .value_dim = y[3],
                        .width = call->in[0].shape.dim[2],
                        .chunks = hil_delta_chunks(y[1])};
-    if (!is_cached(call)) out->first = call->in[3].data;
-    float **vectors[] = {&out->rate, &out->bias};
-    for (int i = 0; i < 2; ++i) {
+    if (!is_cached(call)) out->first = call->in[documents_of(call)].data;
+    float **vectors[] = {&out->rate, &out->bias, &out->skip};
+    for (int i = 0; i < call->params; ++i) {
         *vectors[i] =
             (float *)((char *)call->scratch + hil_scratch_add(at, out->heads, sizeof(float)));
         HIL_TRY(hil_op_vector(call, i, *vectors[i]));
@@ -119,6 +135,33 @@ static float sigmoid(float x)
     return 1 / (1 + expf(-x));
 }
 
+static float softplus(float x)
+{
+    return x > 20 ? x : log1pf(expf(x));
+}
+
+static void read_gates(const hil_delta *d, int64_t gate, int64_t i, const hil_delta_inputs *in)
+{
+    const hil_op_call *call = d->call;
+    int64_t head = gate % d->heads;
+    float x, y = *hil_row_read(&call->in[2], gate, 1, &x) + d->bias[head];
+    in->beta[i] = sigmoid(*hil_row_read(&call->in[1], gate, 1, &x));
+    in->decay[i] = -d->rate[head] * softplus(y);
+    in->slope[i] = -d->rate[head] * sigmoid(y);
+}
+
+/* Likewise of a state space. */
+static void read_step(const hil_delta *d, int64_t gate, int64_t i, const hil_delta_inputs *in)
+{
+    const hil_state_space_attr *attr = d->call->attr;
+    int64_t head = gate % d->heads;
+    float least = (float)attr->least, most = (float)attr->most;
+    float x, y = *hil_row_read(&d->call->in[1], gate, 1, &x) + d->bias[head], step = softplus(y);
+    in->slope[i] = step < least || step > most ? 0 : sigmoid(y);
+    in->beta[i] = step < least ? least : step > most ? most : step;
+    in->decay[i] = -d->rate[head] * in->beta[i];
+}
+
 void hil_delta_read(const hil_delta *d, int64_t b, int64_t head, int64_t at, int64_t count,
                     const hil_delta_inputs *in)
 {
@@ -127,16 +170,17 @@ void hil_delta_read(const hil_delta *d, int64_t b, int64_t head, int64_t at, int
     float scale = 1 / sqrtf((float)d->key_dim);
     for (int64_t i = 0; i < count; ++i) {
         int64_t row = b * d->length + at + i, gate = row * d->heads + head;
-        float *q = in->q + i * d->key_dim, *k = in->k + i * d->key_dim, x, y;
+        float *q = in->q + i * d->key_dim, *k = in->k + i * d->key_dim;
         read_row(&call->in[0], row * d->width + columns.q, d->key_dim, q);
         read_row(&call->in[0], row * d->width + columns.k, d->key_dim, k);
         read_row(&call->in[0], row * d->width + columns.v, d->value_dim, in->v + i * d->value_dim);
-        in->q_scale[i] = normalize(q, d->key_dim, scale);
-        in->k_scale[i] = normalize(k, d->key_dim, 1);
-        in->beta[i] = sigmoid(*hil_row_read(&call->in[1], gate, 1, &x));
-        y = *hil_row_read(&call->in[2], gate, 1, &x) + d->bias[head];
-        in->decay[i] = -d->rate[head] * (y > 20 ? y : log1pf(expf(y)));
-        in->slope[i] = -d->rate[head] * sigmoid(y);
+        if (d->skip) {
+            read_step(d, gate, i, in);
+        } else {
+            in->q_scale[i] = normalize(q, d->key_dim, scale);
+            in->k_scale[i] = normalize(k, d->key_dim, 1);
+            read_gates(d, gate, i, in);
+        }
         in->keep[i] = expf(in->decay[i]);
     }
 }
@@ -146,9 +190,13 @@ void hil_delta_step(const hil_delta *d, const hil_delta_inputs *in, int64_t i, f
 {
     const hil_row_kernel *rows = hil_rows();
     const float *k = in->k + i * d->key_dim, *v = in->v + i * d->value_dim;
-    rows->state.read(wrong, state, k, d->key_dim, d->value_dim);
-    for (int64_t c = 0; c < d->value_dim; ++c) wrong[c] = v[c] - in->keep[i] * wrong[c];
-    rows->math.scale(change, wrong, in->beta[i], d->value_dim);
+    if (d->skip) {
+        rows->math.scale(change, v, in->beta[i], d->value_dim);
+    } else {
+        rows->state.read(wrong, state, k, d->key_dim, d->value_dim);
+        for (int64_t c = 0; c < d->value_dim; ++c) wrong[c] = v[c] - in->keep[i] * wrong[c];
+        rows->math.scale(change, wrong, in->beta[i], d->value_dim);
+    }
     rows->state.update(state, in->keep[i], k, change, d->key_dim, d->value_dim);
 }
 
@@ -185,6 +233,9 @@ static void run_chunk(const hil_delta *d, const work *w, int64_t sequence, int64
         hil_delta_step(d, &w->in, i, w->state, w->wrong, w->change);
         hil_rows()->state.read(w->out, w->state, w->in.q + i * d->key_dim, d->key_dim,
                                d->value_dim);
+        if (d->skip)
+            hil_rows()->state.update(w->out, 1, &d->skip[head], w->in.v + i * d->value_dim, 1,
+                                     d->value_dim);
         hil_row_write(&call->out[0], row * d->value_dim, d->value_dim, w->out, false);
     }
 }
@@ -207,7 +258,7 @@ static void run_head(void *context, int64_t sequence, int thread)
     if (cached) memcpy((float *)attr->next + sequence * count, w.state, size);
 }
 
-static hil_status forward(hil_op_call *call)
+hil_status hil_delta_forward(hil_op_call *call)
 {
     hil_delta d;
     work w;
@@ -223,7 +274,7 @@ const hil_op hil_op_delta_rule = {
     .attr_size = sizeof(hil_delta_attr),
     .keep_in = 15,
     .infer = infer,
-    .forward = forward,
+    .forward = hil_delta_forward,
     .backward = hil_delta_backward,
 };
 
@@ -231,5 +282,5 @@ const hil_op hil_op_delta_rule_cached = {
     .name = "cached delta_rule",
     .attr_size = sizeof(hil_delta_attr),
     .infer = infer,
-    .forward = forward,
+    .forward = hil_delta_forward,
 };

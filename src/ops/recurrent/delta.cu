@@ -1,18 +1,13 @@
-/* delta.cu - the gated delta rule on a GPU: gates and lengths of all positions, then the scans and
-   products of delta_cuda.h. */
+/* delta.cu - the gated delta rule and state spaces on a GPU: gates and lengths of all positions,
+   then the scans and products of delta_cuda.h. */
 #include "ops/recurrent/delta_cuda.h"
+
+#include <string.h>
 
 #define WARPS 8
 #define THREADS (32 * WARPS)
 #define PART 2048      /* positions of a part of backward, in whole chunks */
 #define DECAY_MOST 1e4 /* a state that shrinks by exp of it is 0 */
-
-static __device__ inline float load_number(const hil_view x, int64_t at)
-{
-    float out[HIL_WIDE];
-    hil_wide_read(hil_wide_load(x, at, 1), x.dtype, out);
-    return out[0];
-}
 
 static __device__ inline float sigmoid(float x)
 {
@@ -22,13 +17,16 @@ static __device__ inline float sigmoid(float x)
 static __device__ inline void find_gates(const hil_delta_job &d, int64_t row, int64_t head)
 {
     int64_t at = row * d.heads + head;
-    float rate = expf(load_number(d.rate, head));
-    float y = load_number(d.a, at) + load_number(d.bias, head);
-    float decay = -rate * (y > 20 ? y : log1pf(expf(y)));
+    float rate = expf(hil_delta_number(d.rate, head));
+    float y = hil_delta_number(d.a, at) + hil_delta_number(d.bias, head);
+    float step = y > 20 ? y : log1pf(expf(y)), slope = sigmoid(y);
+    if (d.space && (step < d.least || step > d.most)) slope = 0;
+    if (d.space) step = fminf(fmaxf(step, d.least), d.most);
+    float decay = -rate * step;
     bool begins = hil_delta_is_begin(d, row / d.length, row % d.length);
-    d.beta[at] = sigmoid(load_number(d.b, at));
+    d.beta[at] = d.space ? step : sigmoid(hil_delta_number(d.b, at));
     d.decay[at] = decay;
-    d.slope[at] = -rate * sigmoid(y);
+    d.slope[at] = d.space ? slope : -rate * slope;
     d.keep[at] = begins ? 0 : expf(decay);
 }
 
@@ -38,13 +36,14 @@ static __global__ void __launch_bounds__(THREADS) prepare(const hil_delta_job d)
     int64_t task = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32; /* (B, T, K) */
     if (task >= d.batch * d.length * d.key_heads) return;
     int64_t row = task / d.key_heads, group = task % d.key_heads, share = d.heads / d.key_heads;
-    int64_t at = row * d.width + group * d.key_dim, keys = d.key_heads * d.key_dim;
+    hil_delta_head p = hil_delta_head_of(d, row / d.length * d.heads + group * share);
+    int64_t at = row * d.width;
     float qq = 0, kk = 0, qk = 0;
     for (int64_t col = threadIdx.x % 32 * HIL_WIDE; col < d.key_dim; col += 32 * HIL_WIDE) {
         int n = hil_wide_count(d.key_dim - col);
         float q[HIL_WIDE], k[HIL_WIDE];
-        hil_wide_read(hil_wide_load(d.x, at + col, n), d.x.dtype, q);
-        hil_wide_read(hil_wide_load(d.x, at + keys + col, n), d.x.dtype, k);
+        hil_wide_read(hil_wide_load(d.x, at + p.q + col, n), d.x.dtype, q);
+        hil_wide_read(hil_wide_load(d.x, at + p.k + col, n), d.x.dtype, k);
 #pragma unroll
         for (int i = 0; i < HIL_WIDE; ++i) {
             qq = fmaf(q[i], q[i], qq);
@@ -59,6 +58,7 @@ static __global__ void __launch_bounds__(THREADS) prepare(const hil_delta_job d)
     }
     float q_scale = 1 / sqrtf(qq + HIL_DELTA_EPS) / sqrtf((float)d.key_dim);
     float k_scale = 1 / sqrtf(kk + HIL_DELTA_EPS);
+    if (d.space) q_scale = k_scale = 1;
     if (threadIdx.x % 32 == 0) {
         d.q_scale[task] = q_scale;
         d.k_scale[task] = k_scale;
@@ -89,6 +89,21 @@ static float *take(const hil_op_call *call, size_t *bytes, int64_t count, size_t
     return call->scratch ? (float *)hil_scratch_at(call, at) : NULL;
 }
 
+static bool is_space(const hil_op_call *call)
+{
+    return strstr(call->op->name, hil_op_state_space.name) != NULL;
+}
+
+/* What a state space has beside the rule's numbers, and where its inputs are. */
+static void describe_space(const hil_op_call *call, hil_delta_job *d)
+{
+    const hil_state_space_attr *attr = (const hil_state_space_attr *)call->attr;
+    d->space = true;
+    d->least = (float)attr->least;
+    d->most = (float)attr->most;
+    d->a = hil_view_of(&call->in[1]);
+}
+
 static hil_delta_job describe(const hil_op_call *call, size_t *bytes)
 {
     const hil_delta_attr *attr = (const hil_delta_attr *)call->attr;
@@ -101,12 +116,13 @@ static hil_delta_job describe(const hil_op_call *call, size_t *bytes)
     d.x = hil_view_of(&call->in[0]);
     d.b = hil_view_of(&call->in[1]);
     d.a = hil_view_of(&call->in[2]);
+    if (is_space(call)) describe_space(call, &d);
     d.out = hil_view_of(&call->out[0]);
-    hil_view *vectors[] = {&d.rate, &d.bias};
+    hil_view *vectors[] = {&d.rate, &d.bias, &d.skip};
     float **by_group[] = {&d.q_scale, &d.k_scale, &d.match};
     float **by_head[] = {&d.beta, &d.keep, &d.slope, &d.decay};
     *bytes = 0;
-    for (int i = 0; i < 2; ++i)
+    for (int i = 0; i < call->params; ++i)
         *vectors[i] = {take(call, bytes, d.heads, sizeof(float)), call->param[i].dtype};
     for (int i = 0; i < 3; ++i)
         *by_group[i] = take(call, bytes, d.batch * d.length * d.key_heads, sizeof(float));
@@ -120,25 +136,27 @@ static hil_delta_back describe_back(const hil_op_call *call, const hil_delta_job
     hil_delta_back g = {.dout = hil_view_of(&call->dout[0]),
                         .dx = hil_view_of(&call->din[0]),
                         .db = hil_view_of(&call->din[1]),
-                        .da = hil_view_of(&call->din[2]),
+                        .da = hil_view_of(&call->din[d.space ? 1 : 2]),
                         .add_dx = call->din_add[0],
                         .add_db = call->din_add[1],
-                        .add_da = call->din_add[2]};
+                        .add_da = call->din_add[d.space ? 1 : 2]};
+    if (d.space) g.db.data = NULL;
     g.chunks = d.batch ? PART / (d.batch * HIL_DELTA_CHUNK) : 1;
     if (g.chunks < 1) g.chunks = 1;
     if (g.chunks > d.chunks) g.chunks = d.chunks;
     g.room = g.chunks * HIL_DELTA_CHUNK < d.length ? g.chunks * HIL_DELTA_CHUNK : d.length;
     int64_t rows = d.batch * g.room * d.heads, states = d.batch * d.heads * d.key_dim * d.value_dim;
     g.sums = (double *)take(call, bytes, d.batch * d.length * d.heads, sizeof(double));
-    g.wrong = take(call, bytes, rows * d.value_dim, sizeof(float));
+    g.wrong = take(call, bytes, d.space ? 0 : rows * d.value_dim, sizeof(float));
     g.dchange = take(call, bytes, rows * d.value_dim, sizeof(float));
     g.ends = take(call, bytes, g.chunks * states, sizeof(float));
     g.carry = take(call, bytes, states, sizeof(float));
     g.from_begin = take(call, bytes, rows, sizeof(float));
     g.from_end = take(call, bytes, rows, sizeof(float));
     g.across = take(call, bytes, rows * HIL_DELTA_TILES, sizeof(float));
-    g.drate = take(call, bytes, d.batch * d.chunks * d.heads, sizeof(float));
-    g.dbias = take(call, bytes, d.batch * d.chunks * d.heads, sizeof(float));
+    float **partial[] = {&g.drate, &g.dbias, &g.dskip};
+    for (int i = 0; i < call->params; ++i)
+        *partial[i] = take(call, bytes, d.batch * d.chunks * d.heads, sizeof(float));
     return g;
 }
 
@@ -166,6 +184,7 @@ static hil_status begin(const hil_op_call *call, const hil_delta_job &d)
 {
     HIL_TRY(hil_op_cuda_matrix(call, 0, d.rate.data));
     HIL_TRY(hil_op_cuda_matrix(call, 1, d.bias.data));
+    if (d.space) HIL_TRY(hil_op_cuda_matrix(call, 2, d.skip.data));
     if (is_empty(d)) return HIL_OK;
     prepare<<<hil_blocks(d.batch * d.length * d.key_heads, WARPS), THREADS, 0,
               hil_cuda_stream(call->device, HIL_STREAM_COMPUTE)>>>(d);
@@ -176,7 +195,7 @@ static hil_status forward(hil_op_call *call)
 {
     size_t bytes;
     hil_delta_job d = describe(call, &bytes);
-    d.first = (const int32_t *)call->in[3].data;
+    d.first = (const int32_t *)call->in[d.space ? 2 : 3].data;
     if (call->saveds) d.saved = (float *)call->saved[0].data;
     HIL_TRY(begin(call, d));
     return is_empty(d) ? HIL_OK : hil_delta_scan(call->device, d);
@@ -194,7 +213,7 @@ static hil_status run_parts(const hil_op_call *call, const hil_delta_job &d, hil
         g.chunks = end - g.chunk;
         g.begin = g.chunk * HIL_DELTA_CHUNK;
         g.last = end == d.chunks;
-        HIL_TRY(hil_delta_scan_again(call->device, d, g));
+        if (!d.space) HIL_TRY(hil_delta_scan_again(call->device, d, g));
         HIL_TRY(hil_delta_scan_back(call->device, d, g));
         HIL_TRY(hil_delta_products(call->device, d, g));
         HIL_TRY(hil_delta_gates(call->device, d, g));
@@ -206,13 +225,13 @@ static hil_status backward(hil_op_call *call)
 {
     size_t bytes;
     hil_delta_job d = describe(call, &bytes);
-    d.first = (const int32_t *)call->in[3].data;
+    d.first = (const int32_t *)call->in[d.space ? 2 : 3].data;
     d.saved = (float *)call->saved[0].data;
     hil_delta_back g = describe_back(call, d, &bytes);
     HIL_TRY(begin(call, d));
     if (!is_empty(d)) HIL_TRY(run_parts(call, d, g));
-    const float *partial[] = {g.drate, g.dbias};
-    for (int i = 0; i < 2; ++i) {
+    const float *partial[] = {g.drate, g.dbias, g.dskip};
+    for (int i = 0; i < call->params; ++i) {
         float *sum;
         bool add;
         if (!call->param[i].trainable) continue;
@@ -227,6 +246,8 @@ static hil_status backward(hil_op_call *call)
 
 const hil_op_kernel hil_cuda_delta_rule = {
     .op = &hil_op_delta_rule, .infer = infer, .forward = forward, .backward = backward};
+const hil_op_kernel hil_cuda_state_space = {
+    .op = &hil_op_state_space, .infer = infer, .forward = forward, .backward = backward};
 
 static hil_status forward_cached(hil_op_call *call)
 {
@@ -241,3 +262,5 @@ static hil_status forward_cached(hil_op_call *call)
 
 const hil_op_kernel hil_cuda_delta_rule_cached = {
     .op = &hil_op_delta_rule_cached, .infer = infer, .forward = forward_cached};
+const hil_op_kernel hil_cuda_state_space_cached = {
+    .op = &hil_op_state_space_cached, .infer = infer, .forward = forward_cached};

@@ -1,4 +1,4 @@
-/* delta_backward.c - the gradients of the gated delta rule.
+/* delta_backward.c - the gradients of the gated delta rule and of state spaces.
 
    [Note: states again] Backward needs the state before every position. Forward saved those at the
    beginning of chunks; of the chunk at hand, this computes those at the beginning of every BLOCK
@@ -15,19 +15,20 @@
 
 typedef struct work {
     hil_delta_inputs in;
-    float *coarse, *fine;  /* states: (BLOCKS, D V), (BLOCK, D V) */
-    float *wrong, *change; /* of the positions of a block, (BLOCK, V) */
-    float *state;          /* the gradients of the state of all heads in a group, (H / K, D V) */
-    float *dq, *dk;        /* of a chunk, (chunk, D), summed over the heads of a group */
+    float *coarse, *fine;               /* states: (BLOCKS, D V), (BLOCK, D V) */
+    float *wrong, *change;              /* of the positions of a block, (BLOCK, V) */
     float *dv, *dout, *dchange, *dread; /* (V) */
     float *row, *dots;                  /* (D) */
 } work;
 
-/* The gradients of A and of the bias: of each sequence and head. */
+/* The gradients of A, of the bias and of D: of each sequence and head. */
 typedef struct job {
     hil_delta d;
-    int64_t share; /* heads of values in a group */
-    float *drate, *dbias;
+    int64_t share, parts; /* heads of values in a group, and the parts in which they are taken */
+    int64_t at;           /* the first position of the chunk at hand */
+    float *drate, *dbias, *dskip;
+    float *state; /* the gradients of the states, (B, H, D V) */
+    float *keys;  /* of q and of k at the chunk at hand: of each part, 2 (chunk, D) */
 } job;
 
 static int64_t layout(const job *j, float *memory, work *w)
@@ -39,9 +40,6 @@ static int64_t layout(const job *j, float *memory, work *w)
     w->fine = hil_delta_take(memory, &used, BLOCK * state);
     w->wrong = hil_delta_take(memory, &used, BLOCK * d->value_dim);
     w->change = hil_delta_take(memory, &used, BLOCK * d->value_dim);
-    w->state = hil_delta_take(memory, &used, j->share * state);
-    w->dq = hil_delta_take(memory, &used, HIL_DELTA_CHUNK * d->key_dim);
-    w->dk = hil_delta_take(memory, &used, HIL_DELTA_CHUNK * d->key_dim);
     float **values[] = {&w->dv, &w->dout, &w->dchange, &w->dread};
     for (size_t i = 0; i < sizeof values / sizeof *values; ++i)
         *values[i] = hil_delta_take(memory, &used, d->value_dim);
@@ -53,6 +51,7 @@ static int64_t layout(const job *j, float *memory, work *w)
 /* A chunk of one head. */
 typedef struct part {
     int64_t b, head, at, count;
+    float *dq, *dk; /* (chunk, D), summed over the heads of a part */
 } part;
 
 /* The states at the beginning of each block. */
@@ -109,6 +108,7 @@ static void add_scaled(float *x, float factor, const float *y, int64_t n)
 static float match(const hil_delta *d, const float *x, const float *y)
 {
     float sum = 0;
+    if (d->skip) return dot(x, y, d->key_dim * d->value_dim);
     for (int64_t r = 0; r < d->key_dim; ++r)
         sum += dot(x + r * d->value_dim, y + r * d->value_dim, d->value_dim);
     return sum;
@@ -123,8 +123,10 @@ static void write_gates(const job *j, const work *w, const part *p, int64_t i, f
     int64_t sequence = p->b * d->heads + p->head;
     float ddecay = dkeep * w->in.keep[i], da = ddecay * w->in.slope[i];
     float db = dbeta * w->in.beta[i] * (1 - w->in.beta[i]);
-    if (call->din[1].data) hil_row_write(&call->din[1], gate, 1, &db, call->din_add[1]);
-    if (call->din[2].data) hil_row_write(&call->din[2], gate, 1, &da, call->din_add[2]);
+    int gates = d->skip ? 1 : 2;
+    if (d->skip) da = (dbeta - d->rate[p->head] * ddecay) * w->in.slope[i];
+    if (!d->skip && call->din[1].data) hil_row_write(&call->din[1], gate, 1, &db, call->din_add[1]);
+    if (call->din[gates].data) hil_row_write(&call->din[gates], gate, 1, &da, call->din_add[gates]);
     j->drate[sequence] += ddecay * w->in.decay[i];
     j->dbias[sequence] += da;
 }
@@ -139,8 +141,9 @@ static void step_back(const job *j, const work *w, const part *p, int64_t i, flo
     int64_t keys = d->key_dim, values = d->value_dim, row = p->b * d->length + p->at + i;
     const float *q = w->in.q + i * keys, *k = w->in.k + i * keys;
     const float *before = w->fine + i % BLOCK * keys * values;
-    const float *change = w->change + i % BLOCK * values, *wrong = w->wrong + i % BLOCK * values;
-    float *dq = w->dq + i * keys, *dk = w->dk + i * keys, keep = w->in.keep[i];
+    const float *change = w->change + i % BLOCK * values, *v = w->in.v + i * values;
+    const float *wrong = d->skip ? v : w->wrong + i % BLOCK * values;
+    float *dq = p->dq + i * keys, *dk = p->dk + i * keys, keep = w->in.keep[i];
     const float *dout =
         hil_row_read(&call->dout[0], (row * d->heads + p->head) * values, values, w->dout);
     /* y = S'q with S = keep * before + k change' */
@@ -154,13 +157,19 @@ static void step_back(const job *j, const work *w, const part *p, int64_t i, flo
     rows->state.read(w->dchange, after, k, keys, values);
     float dbeta = dot(w->dchange, wrong, values);
     rows->math.scale(w->dv, w->dchange, w->in.beta[i], values);
+    if (d->skip) {
+        j->dskip[p->b * d->heads + p->head] += dot(dout, v, values);
+        add_scaled(w->dv, d->skip[p->head], dout, values);
+    }
     if (call->din[0].data)
         hil_row_write(&call->din[0], row * d->width + hil_delta_columns_of(d, p->head).v, values,
                       w->dv, call->din_add[0]);
-    rows->math.scale(w->dread, w->dv, -1, values);
-    rows->state.dots(w->dots, before, w->dread, keys, values);
-    add_scaled(dk, keep, w->dots, keys);
-    rows->state.update(after, 1, k, w->dread, keys, values);
+    if (!d->skip) {
+        rows->math.scale(w->dread, w->dv, -1, values);
+        rows->state.dots(w->dots, before, w->dread, keys, values);
+        add_scaled(dk, keep, w->dots, keys);
+        rows->state.update(after, 1, k, w->dread, keys, values);
+    }
     write_gates(j, w, p, i, dbeta, match(d, after, before));
     if (hil_delta_begins(d, p->b, p->at + i))
         memset(after, 0, (size_t)(keys * values) * sizeof(float));
@@ -181,63 +190,111 @@ static void write_normalized(const hil_delta *d, const work *w, int64_t at, cons
     hil_row_write(&call->din[0], at, d->key_dim, w->row, call->din_add[0]);
 }
 
-/* All heads of a group, whose gradients of q and k are added in their order. */
-static void chunk_back(const job *j, const work *w, int64_t b, int64_t group, int64_t at)
+/* The heads of a part, whose gradients of q and k are added in their order. */
+static void heads_back(const job *j, const work *w, part *p, int64_t heads)
 {
     const hil_delta *d = &j->d;
-    int64_t count = d->length - at < HIL_DELTA_CHUNK ? d->length - at : HIL_DELTA_CHUNK;
-    int64_t keys = d->key_dim, state = keys * d->value_dim;
-    hil_delta_columns columns = hil_delta_columns_of(d, group * j->share);
-    memset(w->dq, 0, (size_t)(count * keys) * sizeof(float));
-    memset(w->dk, 0, (size_t)(count * keys) * sizeof(float));
-    for (int64_t h = 0; h < j->share; ++h) {
-        part p = {b, group * j->share + h, at, count};
-        hil_delta_read(d, b, p.head, at, count, &w->in);
-        find_coarse(d, w, &p);
-        for (int64_t n = (count - 1) / BLOCK; n >= 0; --n) {
-            int64_t end = (n + 1) * BLOCK < count ? (n + 1) * BLOCK : count;
-            find_fine(d, w, &p, n);
-            for (int64_t i = end - 1; i >= n * BLOCK; --i)
-                step_back(j, w, &p, i, w->state + h * state);
+    int64_t state = d->key_dim * d->value_dim;
+    memset(p->dq, 0, (size_t)(HIL_DELTA_CHUNK * 2 * d->key_dim) * sizeof(float));
+    for (int64_t end = p->head + heads; p->head < end; ++p->head) {
+        hil_delta_read(d, p->b, p->head, p->at, p->count, &w->in);
+        find_coarse(d, w, p);
+        for (int64_t n = (p->count - 1) / BLOCK; n >= 0; --n) {
+            int64_t last = (n + 1) * BLOCK < p->count ? (n + 1) * BLOCK : p->count;
+            find_fine(d, w, p, n);
+            for (int64_t i = last - 1; i >= n * BLOCK; --i)
+                step_back(j, w, p, i, j->state + (p->b * d->heads + p->head) * state);
         }
-    }
-    for (int64_t i = 0; i < count && d->call->din[0].data; ++i) {
-        int64_t row = (b * d->length + at + i) * d->width;
-        write_normalized(d, w, row + columns.q, w->in.q + i * keys, w->dq + i * keys,
-                         (float[]){w->in.q_scale[i], (float)keys});
-        write_normalized(d, w, row + columns.k, w->in.k + i * keys, w->dk + i * keys,
-                         (float[]){w->in.k_scale[i], 1});
     }
 }
 
-/* One group of heads in one sequence. */
-static void group_back(void *context, int64_t task, int thread)
+/* The chunk at hand of a part of a group of heads in one sequence. */
+static void part_back(void *context, int64_t task, int thread)
 {
     const job *j = context;
     const hil_delta *d = &j->d;
-    int64_t b = task / d->key_heads, group = task % d->key_heads;
+    int64_t keys = d->key_dim, group = task / j->parts % d->key_heads, number = task % j->parts;
+    int64_t first = number * j->share / j->parts, left = d->length - j->at;
     work w;
     layout(j, hil_pool_scratch(d->call->pool, thread), &w);
-    memset(w.state, 0, (size_t)(j->share * d->key_dim * d->value_dim) * sizeof(float));
-    for (int64_t h = group * j->share; h < (group + 1) * j->share; ++h)
-        j->drate[b * d->heads + h] = j->dbias[b * d->heads + h] = 0;
-    for (int64_t chunk = d->chunks - 1; chunk >= 0; --chunk)
-        chunk_back(j, &w, b, group, chunk * HIL_DELTA_CHUNK);
+    part p = {.b = task / j->parts / d->key_heads, .head = group * j->share + first, .at = j->at};
+    p.count = left < HIL_DELTA_CHUNK ? left : HIL_DELTA_CHUNK;
+    p.dq = j->keys + task * HIL_DELTA_CHUNK * 2 * keys;
+    p.dk = p.dq + HIL_DELTA_CHUNK * keys;
+    heads_back(j, &w, &p, (number + 1) * j->share / j->parts - first);
+    if (d->skip || !d->call->din[0].data) return;
+    hil_delta_columns columns = hil_delta_columns_of(d, group * j->share);
+    for (int64_t i = 0; i < p.count; ++i) {
+        int64_t row = (p.b * d->length + j->at + i) * d->width;
+        write_normalized(d, &w, row + columns.q, w.in.q + i * keys, p.dq + i * keys,
+                         (float[]){w.in.q_scale[i], (float)keys});
+        write_normalized(d, &w, row + columns.k, w.in.k + i * keys, p.dk + i * keys,
+                         (float[]){w.in.k_scale[i], 1});
+    }
+}
+
+/* The gradients of B and C at one position of the chunk at hand, for one group of a state space. */
+static void add_parts(void *context, int64_t task, int thread)
+{
+    const job *j = context;
+    const hil_delta *d = &j->d;
+    int64_t count = d->length - j->at < HIL_DELTA_CHUNK ? d->length - j->at : HIL_DELTA_CHUNK;
+    int64_t keys = d->key_dim, i = task % count, group = task / count % d->key_heads;
+    int64_t b = task / count / d->key_heads, row = (b * d->length + j->at + i) * d->width;
+    int64_t first = (b * d->key_heads + group) * j->parts;
+    hil_delta_columns columns = hil_delta_columns_of(d, group * j->share);
+    const int64_t column[] = {columns.q, columns.k};
+    float *sum = hil_pool_scratch(d->call->pool, thread);
+    for (int64_t of = 0; of < 2; ++of) {
+        memset(sum, 0, (size_t)keys * sizeof(float));
+        for (int64_t n = first; n < first + j->parts; ++n)
+            add_scaled(sum, 1, j->keys + ((2 * n + of) * HIL_DELTA_CHUNK + i) * keys, keys);
+        hil_row_write(&d->call->din[0], row + column[of], keys, sum, d->call->din_add[0]);
+    }
+}
+
+static void take_scratch(const hil_op_call *call, size_t at, job *j)
+{
+    const hil_delta *d = &j->d;
+    int64_t sequences = d->batch * d->heads;
+    const struct {
+        float **to;
+        int64_t count;
+    } each[] = {{&j->drate, sequences},
+                {&j->dbias, sequences},
+                {&j->dskip, d->skip ? sequences : 0},
+                {&j->state, sequences * d->key_dim * d->value_dim},
+                {&j->keys, d->batch * d->key_heads * j->parts * HIL_DELTA_CHUNK * 2 * d->key_dim}};
+    for (size_t i = 0; i < sizeof each / sizeof *each; ++i)
+        *each[i].to =
+            (float *)((char *)call->scratch + hil_scratch_add(&at, each[i].count, sizeof(float)));
 }
 
 hil_status hil_delta_backward(hil_op_call *call)
 {
-    job j;
+    job j = {0};
     work w;
     size_t at;
     HIL_TRY(hil_delta_prepare(call, &at, &j.d));
-    int64_t sequences = j.d.batch * j.d.heads;
+    int64_t sequences = j.d.batch * j.d.heads, groups = j.d.batch * j.d.key_heads;
     j.share = j.d.heads / j.d.key_heads;
-    j.drate = (float *)((char *)call->scratch + hil_scratch_add(&at, sequences, sizeof(float)));
-    j.dbias = (float *)((char *)call->scratch + hil_scratch_add(&at, sequences, sizeof(float)));
+    j.parts = hil_delta_parts(call, j.share);
+    take_scratch(call, at, &j);
     HIL_TRY(hil_pool_reserve(call->pool, (size_t)layout(&j, NULL, &w) * sizeof(float)));
-    hil_pool_run(call->pool, group_back, &j, j.d.batch * j.d.key_heads);
-    float *partial[] = {call->param[0].trainable ? j.drate : NULL,
-                        call->param[1].trainable ? j.dbias : NULL};
+    if (!hil_pool_is_dry(call->pool)) {
+        memset(j.state, 0, (size_t)(sequences * j.d.key_dim * j.d.value_dim) * sizeof(float));
+        memset(j.drate, 0, (size_t)((char *)j.state - (char *)j.drate));
+    }
+    for (int64_t chunk = j.d.chunks - 1; chunk >= 0; --chunk) {
+        int64_t left = j.d.length - chunk * HIL_DELTA_CHUNK;
+        j.at = chunk * HIL_DELTA_CHUNK;
+        hil_pool_run(call->pool, part_back, &j, groups * j.parts);
+        if (!j.d.skip || !call->din[0].data) continue;
+        int64_t count = left < HIL_DELTA_CHUNK ? left : HIL_DELTA_CHUNK;
+        hil_pool_run(call->pool, add_parts, &j, groups * count);
+    }
+    float *partial[] = {j.drate, j.dbias, j.dskip};
+    for (int i = 0; i < call->params; ++i)
+        if (!call->param[i].trainable) partial[i] = NULL;
     return hil_op_gather_vectors(call, partial, j.d.batch, j.d.heads);
 }

@@ -1,4 +1,5 @@
-/* delta_cuda.h - the gated delta rule on a GPU: [Note: gated delta rule] in ops.h.
+/* delta_cuda.h - the gated delta rule on a GPU: [Note: gated delta rule] in ops.h; and state
+   spaces, as in delta.h.
 
    [Note: scans] Columns of a state do not depend on each other. So a scan over the positions of a
    head runs in as many blocks as there are pieces of its columns, with the state in registers:
@@ -24,9 +25,12 @@ extern "C" {
 /* A call; sizes and inputs as in hil_delta. */
 typedef struct hil_delta_job {
     int64_t batch, length, key_heads, heads, key_dim, value_dim, width, chunks;
+    bool space;        /* a state space: `a` has the steps, and there is no `b` */
+    float least, most; /* of them */
     hil_view x, b, a;
     const int32_t *first; /* NULL in generation */
     hil_view rate, bias;  /* A and the bias, (H) each */
+    hil_view skip;        /* D, (H), of a state space */
     /* Of every position and group of heads, (B, T, K): what q and k are multiplied by, and the
        product of what they become. */
     float *q_scale, *k_scale, *match;
@@ -45,7 +49,7 @@ typedef struct hil_delta_back {
     int64_t chunk, chunks, begin, room;
     bool last;      /* the chunks are those at the end */
     double *sums;   /* (B, T, H): decays added up from the beginning of a chunk */
-    float *wrong;   /* (B, room, H, V): v - S'k */
+    float *wrong;   /* (B, room, H, V): v - S'k; not in a state space, where it is v */
     float *dchange; /* (B, room, H, V): the gradient of beta (v - S'k) */
     float *ends;    /* (B, H, chunks, D V): G of each chunk */
     float *carry;   /* (B, H, D V): G of the chunk before these */
@@ -54,7 +58,7 @@ typedef struct hil_delta_back {
     float *across;                /* (B, room, H, HIL_DELTA_TILES): of M, by the tile of its row */
     hil_view dout, dx, db, da;
     bool add_dx, add_db, add_da;
-    float *drate, *dbias; /* (B, all chunks, H) */
+    float *drate, *dbias, *dskip; /* (B, all chunks, H) */
 } hil_delta_back;
 
 /* Where numbers of a head are: in a row of x, and its group. */
@@ -68,7 +72,18 @@ static __device__ inline hil_delta_head hil_delta_head_of(const hil_delta_job &d
     p.q = p.group * d.key_dim;
     p.k = (d.key_heads + p.group) * d.key_dim;
     p.v = 2 * d.key_heads * d.key_dim + p.head * d.value_dim;
+    if (!d.space) return p;
+    p.v = p.head * d.value_dim;
+    p.k = d.heads * d.value_dim + p.group * d.key_dim;
+    p.q = p.k + d.key_heads * d.key_dim;
     return p;
+}
+
+static __device__ inline float hil_delta_number(const hil_view x, int64_t at)
+{
+    float out[HIL_WIDE];
+    hil_wide_read(hil_wide_load(x, at, 1), x.dtype, out);
+    return out[0];
 }
 
 static __device__ inline bool hil_delta_is_begin(const hil_delta_job &d, int64_t b, int64_t t)

@@ -9,7 +9,8 @@
             + M_end,i G u_i + sum_j E_ji q_j - sum_j F_ji k_j                  "by column"
    The gradient of a decay g_t is the sum of all terms that have it as a factor: with D_i from t on,
    with M_end,j before t, and with M_ij for j < t <= i. These are added up as they are, because what
-   remains of differences of longer sums would be rounding errors. */
+   remains of differences of longer sums would be rounding errors. State spaces lack the terms of F,
+   and u is v. */
 #include "ops/recurrent/delta_cuda.h"
 
 #define ROWS (HIL_DELTA_CHUNK / HIL_DELTA_TILES) /* positions of a block, and of a tile */
@@ -21,13 +22,6 @@
 
 static_assert(ROWS == 32, "a lane has one column of a tile");
 static_assert(EACH == 4, "a warp reads its rows as a float4");
-
-static __device__ inline float load_number(const hil_view x, int64_t at)
-{
-    float out[HIL_WIDE];
-    hil_wide_read(hil_wide_load(x, at, 1), x.dtype, out);
-    return out[0];
-}
 
 static __device__ inline float warp_sum(float x)
 {
@@ -46,7 +40,7 @@ typedef struct matrix {
 static __device__ inline float number(const matrix &m, int64_t row, int64_t col)
 {
     if (row >= m.rows || col >= m.cols) return 0;
-    float x = load_number(m.x, m.at + row * m.stride + col);
+    float x = hil_delta_number(m.x, m.at + row * m.stride + col);
     return m.factor ? x * m.factor[row * m.step] : x;
 }
 
@@ -174,11 +168,16 @@ static __device__ inline matrix dout_of(const hil_delta_job &d, const hil_delta_
             0};
 }
 
-/* Likewise of what the scans left, times beta. */
+/* Likewise of what the scans left, times beta; without `from` of v. */
 static __device__ inline matrix left_of(const hil_delta_job &d, const hil_delta_back &g,
                                         const part &p, int64_t at, float *from)
 {
     int64_t row = p.at.b * g.room + at - g.begin;
+    if (!from)
+        return {d.x,         (p.at.b * d.length + at) * d.width + p.at.v,
+                d.width,     p.end - at < ROWS ? p.end - at : ROWS,
+                d.value_dim, d.beta + (p.at.b * d.length + at) * d.heads + p.at.head,
+                d.heads};
     return {{from, HIL_F32},
             (row * d.heads + p.at.head) * d.value_dim,
             d.heads * d.value_dim,
@@ -186,6 +185,12 @@ static __device__ inline matrix left_of(const hil_delta_job &d, const hil_delta_
             d.value_dim,
             d.beta + (p.at.b * d.length + at) * d.heads + p.at.head,
             d.heads};
+}
+
+/* Where the changes are: `from` of left_of. */
+static __device__ inline float *changes_of(const hil_delta_job &d, const hil_delta_back &g)
+{
+    return d.space ? NULL : g.wrong;
 }
 
 static __device__ inline matrix state_of(const hil_delta_job &d, float *states, int64_t number)
@@ -222,9 +227,9 @@ static __device__ inline void find_pairs(const hil_delta_job &d, const hil_delta
                                          const part &p, stage<N> &s, int64_t i, int64_t j)
 {
     float e[EACH][1] = {}, f[EACH][1] = {};
-    matrix change = left_of(d, g, p, j, g.wrong);
+    matrix change = left_of(d, g, p, j, changes_of(d, g));
     add_product<1>(e, s, dout_of(d, g, p, i), change);
-    add_product<1>(f, s, left_of(d, g, p, i, g.dchange), change);
+    if (!d.space) add_product<1>(f, s, left_of(d, g, p, i, g.dchange), change);
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     __syncthreads();
 #pragma unroll
@@ -264,7 +269,7 @@ static __device__ inline void add_across(const hil_delta_job &d, const hil_delta
     int64_t i = tile[0], t = tile[1] + lane;
     matrix keys = keys_of(d, p, tile[1], false);
     add_product<1>(qk, s, keys_of(d, p, i, true), keys);
-    add_product<1>(kk, s, keys_of(d, p, i, false), keys);
+    if (!d.space) add_product<1>(kk, s, keys_of(d, p, i, false), keys);
 #pragma unroll
     for (int r = 0; r < EACH; ++r) {
         int row = warp * EACH + r;
@@ -300,8 +305,8 @@ static __device__ inline void add_head(const hil_delta_job &d, const hil_delta_b
     int64_t sequence = p.at.b * d.heads + p.at.head;
     matrix state = state_of(d, d.saved, sequence * d.chunks + p.chunk);
     add_product<N>(own, s, dout_of(d, g, p, at), state);
-    add_product<N>(by_row, s, left_of(d, g, p, at, g.dchange), state);
-    add_product<N>(by_column, s, left_of(d, g, p, at, g.wrong),
+    if (!d.space) add_product<N>(by_row, s, left_of(d, g, p, at, g.dchange), state);
+    add_product<N>(by_column, s, left_of(d, g, p, at, changes_of(d, g)),
                    state_of(d, g.ends, sequence * g.chunks + p.chunk - g.chunk));
     matrix q = keys_of(d, p, at, true), k = keys_of(d, p, at, false);
     int first = threadIdx.x / 32 * EACH;
@@ -325,12 +330,12 @@ static __device__ inline void add_head(const hil_delta_job &d, const hil_delta_b
         find_pairs(d, g, p, s, at, j);
         add_across(d, g, p, s, tile, before);
         add_weighted(own, s, s.e, false, keys, 1);
-        add_weighted(by_row, s, s.f, false, keys, -1);
+        if (!d.space) add_weighted(by_row, s, s.f, false, keys, -1);
     }
     for (int64_t i = at; i < p.end; i += ROWS) {
         find_pairs(d, g, p, s, i, at);
         add_weighted(by_column, s, s.e, true, keys_of(d, p, i, true), 1);
-        add_weighted(by_column, s, s.f, true, keys_of(d, p, i, false), -1);
+        if (!d.space) add_weighted(by_column, s, s.f, true, keys_of(d, p, i, false), -1);
     }
 #pragma unroll
     for (int r = 0; r < EACH; ++r)
@@ -348,7 +353,7 @@ static __device__ inline void write_normalized(const hil_delta_job &d, const hil
                                                const matrix &x, int row, const float dx[N],
                                                float square)
 {
-    float along = row_dot<N>(x, row, dx) * square;
+    float along = d.space ? 0 : row_dot<N>(x, row, dx) * square;
     if (row >= x.rows) return;
     float factor = x.factor[row * x.step];
 #pragma unroll
@@ -435,17 +440,24 @@ static __device__ inline void find_ddecay(const hil_delta_job &d, const hil_delt
     __syncthreads();
 }
 
-/* dbeta[t] = dchange . wrong, a warp for each position. */
+/* dbeta[t] = dchange . wrong, a warp for each position; of a state space also dskip[t] = dy . v. */
 static __device__ inline void find_dbeta(const hil_delta_job &d, const hil_delta_back &g,
-                                         const part &p, float dbeta[])
+                                         const part &p, float dbeta[], float dskip[])
 {
     for (int64_t t = p.begin + threadIdx.x / 32; t < p.end; t += WARPS) {
         int64_t at = ((p.at.b * g.room + t - g.begin) * d.heads + p.at.head) * d.value_dim;
-        float dot = 0;
-        for (int64_t v = threadIdx.x % 32; v < d.value_dim; v += 32)
-            dot = fmaf(g.dchange[at + v], g.wrong[at + v], dot);
+        int64_t row = p.at.b * d.length + t, y = (row * d.heads + p.at.head) * d.value_dim;
+        float dot = 0, past = 0;
+        for (int64_t v = threadIdx.x % 32; v < d.value_dim; v += 32) {
+            float x = d.space ? hil_delta_number(d.x, row * d.width + p.at.v + v) : g.wrong[at + v];
+            dot = fmaf(g.dchange[at + v], x, dot);
+            if (d.space) past = fmaf(hil_delta_number(g.dout, y + v), x, past);
+        }
         dot = warp_sum(dot);
-        if (threadIdx.x % 32 == 0) dbeta[t - p.begin] = dot;
+        past = warp_sum(past);
+        if (threadIdx.x % 32) continue;
+        dbeta[t - p.begin] = dot;
+        dskip[t - p.begin] = past;
     }
 }
 
@@ -453,20 +465,26 @@ static __device__ inline void find_dbeta(const hil_delta_job &d, const hil_delta
 static __global__ void __launch_bounds__(THREADS)
     gates(const hil_delta_job d, const hil_delta_back g)
 {
-    __shared__ float ddecay[HIL_DELTA_CHUNK], dbeta[HIL_DELTA_CHUNK], shared[WARPS];
+    __shared__ float ddecay[HIL_DELTA_CHUNK], dbeta[HIL_DELTA_CHUNK], dskip[HIL_DELTA_CHUNK];
+    __shared__ float shared[WARPS];
     part p = find_part(d, blockIdx.y, g.chunk + blockIdx.x);
     int64_t size = d.key_dim * d.value_dim, sequence = blockIdx.y;
     const float *state = d.saved + (sequence * d.chunks + p.chunk) * size;
     const float *end = g.ends + (sequence * g.chunks + blockIdx.x) * size;
-    float whole = 0, da = 0, drate = 0;
+    float whole = 0, da = 0, drate = 0, direct = 0;
     for (int64_t n = threadIdx.x; n < size; n += THREADS) whole = fmaf(state[n], end[n], whole);
     whole = block_sum(whole, shared) * factor_of_begin(d, g, p, p.end - 1);
-    find_dbeta(d, g, p, dbeta);
+    find_dbeta(d, g, p, dbeta, dskip);
     find_ddecay(d, g, p, whole, ddecay);
     int64_t t = p.begin + threadIdx.x, at = (p.at.b * d.length + t) * d.heads + p.at.head;
     if (t < p.end) {
         float beta = d.beta[at], dx[HIL_WIDE] = {dbeta[threadIdx.x] * beta * (1 - beta)};
         da = ddecay[threadIdx.x] * d.slope[at];
+        direct = dskip[threadIdx.x];
+        if (d.space) {
+            float rate = expf(hil_delta_number(d.rate, p.at.head));
+            da = (dbeta[threadIdx.x] - rate * ddecay[threadIdx.x]) * d.slope[at];
+        }
         drate = ddecay[threadIdx.x] * d.decay[at];
         if (g.db.data) hil_wide_write(g.db, at, 1, dx, g.add_db);
         dx[0] = da;
@@ -474,10 +492,12 @@ static __global__ void __launch_bounds__(THREADS)
     }
     da = block_sum(da, shared);
     drate = block_sum(drate, shared);
+    if (d.space) direct = block_sum(direct, shared);
     if (threadIdx.x) return;
     int64_t chunk = (p.at.b * d.chunks + p.chunk) * d.heads + p.at.head;
     g.drate[chunk] = drate;
     g.dbias[chunk] = da;
+    if (d.space) g.dskip[chunk] = direct;
 }
 static_assert(HIL_DELTA_CHUNK <= THREADS, "a thread has one position of a chunk");
 

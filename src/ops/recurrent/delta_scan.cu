@@ -33,6 +33,8 @@ typedef struct place {
     int64_t offset,
         stride;     /* of the block's columns at position 0, from one position to the next */
     int lane, mine; /* of a thread: its lane, and its column in the block */
+    bool space;
+    float skip; /* D of the head */
 } place;
 
 static __device__ inline place find_place(const hil_delta_job &d)
@@ -43,6 +45,8 @@ static __device__ inline place find_place(const hil_delta_job &d)
     p.stride = d.width;
     p.lane = threadIdx.x % LANES;
     p.mine = threadIdx.x / LANES;
+    p.space = d.space;
+    p.skip = d.space ? hil_delta_number(d.skip, p.at.head) : 0;
     return p;
 }
 
@@ -196,12 +200,14 @@ static __device__ inline void step(const tile<N> &s, const place &p, int i, colu
                                    float *result)
 {
     float v = s.value[i][p.mine], keep = s.keep[i];
-    float by_k = dot(state, s.k[i], p.lane), by_q = AGAIN ? 0 : dot(state, s.q[i], p.lane);
-    by_k = lane_sum(by_k);
+    float by_k = p.space ? 0 : dot(state, s.k[i], p.lane);
+    float by_q = AGAIN ? 0 : dot(state, s.q[i], p.lane);
+    if (!p.space) by_k = lane_sum(by_k);
     if (!AGAIN) by_q = lane_sum(by_q);
     float wrong = v - keep * by_k, change = s.beta[i] * wrong;
     update(state, keep, change, s.k[i], p.lane);
     *result = AGAIN ? wrong : fmaf(change, s.match[i], keep * by_q);
+    if (p.space) *result = fmaf(p.skip, v, *result);
 }
 
 /* A position in reverse order: `after` is the gradient of the state after it without its own part,
@@ -213,7 +219,7 @@ static __device__ inline void step_back(const tile<N> &s, const place &p, int i,
     float dy = s.value[i][p.mine], keep = s.keep[i];
     float dchange = fmaf(s.match[i], dy, lane_sum(dot(after, s.k[i], p.lane)));
     update(after, 1, dy, s.q[i], p.lane);
-    update(after, 1, -s.beta[i] * dchange, s.k[i], p.lane);
+    if (!p.space) update(after, 1, -s.beta[i] * dchange, s.k[i], p.lane);
 #pragma unroll
     for (int n = 0; n < N; ++n)
 #pragma unroll
@@ -228,7 +234,8 @@ typedef struct target {
     bool add;
 } target;
 
-/* The tile's results, times `factor` of each position unless that is NULL. */
+/* The tile's results, times `factor` of each position unless that is NULL; in a state space then
+   also the gradient of y that passes by the state. */
 template <int N>
 static __device__ inline void write_results(const hil_delta_job &d, const place &p,
                                             const tile<N> &s, const float *factor, int count,
@@ -240,6 +247,9 @@ static __device__ inline void write_results(const hil_delta_job &d, const place 
 #pragma unroll
     for (int c = 0; c < HIL_WIDE; ++c)
         x[c] = s.result[r.i][r.column + c] * (factor ? factor[r.i] : 1);
+    if (factor && p.space)
+#pragma unroll
+        for (int c = 0; c < HIL_WIDE; ++c) x[c] = fmaf(p.skip, s.value[r.i][r.column + c], x[c]);
     hil_wide_write(t.to, t.offset + r.i * t.stride + r.column, r.n, x, t.add);
 }
 

@@ -5,7 +5,8 @@ from transformers import (
     FlexOlmoConfig, Gemma2Config, Gemma3Config, Gemma3ForConditionalGeneration, Gemma3TextConfig,
     Gemma4Config, Gemma4ForConditionalGeneration, Gemma4TextConfig, Gemma4UnifiedTextConfig,
     GemmaConfig, Glm4Config, Glm4MoeConfig, Glm4MoeLiteConfig, GlmConfig, GPT2Config,
-    GPTNeoXConfig, GptOssConfig, GraniteConfig, GraniteMoeConfig, GraniteMoeSharedConfig,
+    GPTNeoXConfig, GptOssConfig, GraniteConfig, GraniteMoeConfig, GraniteMoeHybridConfig,
+    GraniteMoeSharedConfig,
     HeliumConfig, HunYuanDenseV1Config, HunYuanMoEV1Config, InternLM3Config, Lfm2Config,
     Lfm2MoeConfig, Llama4Config, Llama4ForConditionalGeneration, Llama4TextConfig, LlamaConfig,
     MiniMaxM2Config, Ministral3Config, MinistralConfig, Mistral3Config,
@@ -86,6 +87,7 @@ MSCALE = dict(rope_type="yarn", rope_theta=1000.0, factor=4.0, beta_fast=4.0, be
 DELTA = dict(linear_num_key_heads=2, linear_key_head_dim=8, linear_num_value_heads=4,
              linear_value_head_dim=10, linear_conv_kernel_dim=4, rms_norm_eps=1e-3,
              layer_types=["linear_attention", "full_attention", "linear_attention"])
+MAMBA = dict(mamba_n_heads=6, mamba_n_groups=2, mamba_d_state=10, mamba_d_conv=4)
 FAMILIES = {
     "qwen3_pad": lambda: Qwen3Config(**SMALL, head_dim=10),
     "gemma": lambda: GemmaConfig(**SMALL, head_dim=10),
@@ -286,6 +288,22 @@ FAMILIES = {
         **{**SMALL, "intermediate_size": 14}, head_dim=12, intermediate_size_mlp=26,
         num_local_experts=4, num_experts_per_tok=2, use_qk_norm=False, attention_bias=True,
         attn_temperature_tuning=False, interleave_moe_layer_step=2),
+}
+# With state spaces.
+SPACES = {
+    # Granite 4: attention without positions, experts and one that all tokens have.
+    "granitemoehybrid": lambda: GraniteMoeHybridConfig(
+        **{**SMALL, "num_hidden_layers": 3, "intermediate_size": 10}, **MAMBA, **MIXED,
+        num_local_experts=5, num_experts_per_tok=2, shared_intermediate_size=18,
+        embedding_multiplier=6.0, logits_scaling=3.0, residual_multiplier=0.6, attention_multiplier=0.3,
+        layer_types=["mamba", "attention", "mamba"], mamba_proj_bias=True),
+    # Without experts; all attention turns.
+    "granitemoehybrid_dense": lambda: GraniteMoeHybridConfig(
+        **SMALL, **{**MAMBA, "mamba_n_groups": 1}, num_local_experts=0, shared_intermediate_size=26,
+        position_embedding_type="rope", layer_types=["linear_attention", "full_attention"],
+        tie_word_embeddings=True, mamba_conv_bias=False, attention_bias=True,
+        embedding_multiplier=6.0, logits_scaling=3.0, residual_multiplier=0.6,
+        attention_multiplier=0.3),
 }
 
 

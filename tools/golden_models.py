@@ -51,7 +51,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.utils import logging
 
-from golden_configs import FAMILIES, IMAGES, MIXTURES, MODELS, VARIANTS, with_images
+from golden_configs import FAMILIES, IMAGES, MIXTURES, MODELS, SPACES, VARIANTS, with_images
 
 SEQ, BATCH, STEPS = 32, 4, 20
 STD = 0.15
@@ -351,6 +351,7 @@ def main():
              enumerate({**MODELS, **VARIANTS, **MIXTURES}.items(), 1)]
     families = [(name, config, seed, 5) for seed, (name, config) in
                 enumerate(FAMILIES.items(), 1 + len(MODELS) + len(VARIANTS))]
+    families += [(name, config, seed, 5) for seed, (name, config) in enumerate(SPACES.items(), 200)]
     for name, config, seed, pad in first + families:
         if not only or name in only:
             make_golden(path(name), config(), seed, pad)

@@ -66,6 +66,7 @@ static const hil_arch *const archs[] = {
     &hil_arch_lfm2,
     &hil_arch_lfm2_moe,
     &hil_arch_llama4,
+    &hil_arch_granite_hybrid,
 };
 enum { COUNT = sizeof archs / sizeof *archs };
 

@@ -39,6 +39,16 @@ typedef struct hil_delta_names {
     const char *kernel, *rate, *bias, *norm, *out;
 } hil_delta_names;
 
+/* Names of the modules of state spaces; those of `rate`, `bias` and `direct` are whole. */
+typedef struct hil_mamba_names {
+    const char *in, *kernel, *rate, *bias, *direct, *norm, *out;
+} hil_mamba_names;
+/* All of them in `module`. */
+#define HIL_ARCH_MAMBA(module)                                                                     \
+    .in = module ".in_proj", .kernel = module ".conv1d", .rate = module ".A_log",                  \
+    .bias = module ".dt_bias", .direct = module ".D", .norm = module ".norm",                      \
+    .out = module ".out_proj"
+
 /* What a vector of the model is in files. */
 typedef enum hil_arch_flat {
     HIL_FLAT_NOT,     /* the same */
@@ -105,6 +115,7 @@ struct hil_arch {
     const hil_arch_names *names;
     const hil_mixture_names *mixture; /* NULL: it has no experts */
     const hil_delta_names *delta;     /* NULL: it has no layers with linear attention */
+    const hil_mamba_names *mamba;     /* NULL: it has no layers with state spaces */
     const hil_arch_stack *stacks;     /* ended by one without a tensor; NULL: there are none */
     bool wrapped; /* tensors may have the names of a model with images around it, whatever
                      config.json says */
@@ -125,7 +136,8 @@ extern const hil_arch hil_arch_gpt2, hil_arch_llama, hil_arch_mistral, hil_arch_
     hil_arch_solar_open, hil_arch_exaone_moe, hil_arch_flex_olmo, hil_arch_granite_moe_shared,
     hil_arch_hunyuan, hil_arch_hunyuan_moe, hil_arch_ministral3, hil_arch_nemotron, hil_arch_arcee,
     hil_arch_olmo, hil_arch_gemma4, hil_arch_gemma4_unified, hil_arch_qwen3_next, hil_arch_qwen3_5,
-    hil_arch_qwen3_5_moe, hil_arch_lfm2, hil_arch_lfm2_moe, hil_arch_llama4;
+    hil_arch_qwen3_5_moe, hil_arch_lfm2, hil_arch_lfm2_moe, hil_arch_llama4,
+    hil_arch_granite_hybrid;
 /* llama.c: reads the sizes, RMSNorm's epsilon, dropout of attention, whether the head is tied,
    hidden_act (SiLU) and rotary embedding. */
 hil_status hil_config_read_usual(const hil_config_reader *r);
@@ -135,6 +147,9 @@ hil_status hil_config_read_llama(const hil_config_reader *r);
 extern const hil_arch_stack hil_arch_usual_stacks[];
 /* Those of HIL_ARCH_BLOCK_SPARSE. */
 extern const hil_arch_stack hil_arch_block_sparse_stacks[];
+/* granite_moe.c: those of Granite. */
+extern const hil_arch_stack hil_arch_granite_stacks[];
+extern const hil_mixture_names hil_arch_granite_experts;
 /* gemma.c: those of Gemma 2 and later. */
 extern const hil_arch_names hil_arch_gemma_names;
 /* The names that Llama gave most architectures. */

@@ -41,6 +41,15 @@ static hil_status build_series(hil_model *model, const char *pattern, const hil_
     return HIL_OK;
 }
 
+hil_status hil_build_vector(hil_model *model, const hil_config *config, int64_t n,
+                            const hil_build_row *row)
+{
+    char name[256];
+    snprintf(name, sizeof name, "%s%lld.%s", config->arch->names->blocks, (long long)n,
+             row->module);
+    return hil_model_param(model, name, &row->form, row->out);
+}
+
 hil_status hil_build_params(hil_model *model, const hil_build_table *table)
 {
     char name[256];

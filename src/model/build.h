@@ -47,6 +47,9 @@ typedef struct hil_build_table {
     size_t count;
 } hil_build_table;
 
+/* Adds a parameter of layer n whose name, that of the row, has neither ".weight" nor ".bias". */
+hil_status hil_build_vector(hil_model *model, const hil_config *config, int64_t n,
+                            const hil_build_row *row);
 /* Adds the parameters of layer `number`. */
 hil_status hil_build_params(hil_model *model, const hil_build_table *table);
 /* Adds the parameters of layer `number`, and the segment that runs it. */

@@ -37,6 +37,12 @@ bool hil_config_convolves(const hil_config *config, int64_t layer)
     return bit(config->conv.layers, layer);
 }
 
+bool hil_config_mamba(const hil_config *config, int64_t layer)
+{
+    assert(layer >= 0 && layer < config->layers);
+    return bit(config->mamba.layers, layer);
+}
+
 int64_t hil_config_window(const hil_config *config, int64_t layer)
 {
     assert(layer >= 0 && layer < config->layers);
@@ -141,7 +147,7 @@ static const char *find_missing(const json_t *object)
 static hil_status find_arch(const hil_config_reader *r, const hil_arch **out)
 {
     const char *type = NULL;
-    char supported[768];
+    char supported[1024];
     hil_arch_list(supported, sizeof supported);
     HIL_TRY(hil_json_string(r->object, "model_type", r->what, &type));
     if (!type)

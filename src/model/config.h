@@ -78,6 +78,16 @@ typedef struct hil_delta_config {
     uint64_t layers[HIL_LAYER_WORDS]; /* bit set: the layer has it */
 } hil_delta_config;
 
+/* Layers with the state space of Mamba-2: [Note: mamba] in mamba.h. */
+typedef struct hil_mamba_config {
+    int64_t heads, head_dim;          /* heads 0: there are no such layers */
+    int64_t groups, states;           /* of B and C, and the numbers of each */
+    int64_t kernel;                   /* positions of the convolution before it */
+    bool kernel_bias, bias;           /* of the convolution, and of both projections */
+    double least, most;               /* of steps; most 0: any */
+    uint64_t layers[HIL_LAYER_WORDS]; /* bit set: the layer has it */
+} hil_mamba_config;
+
 /* Layers with a gated convolution in place of attention: short_conv.h. */
 typedef struct hil_short_conv_config {
     int64_t kernel;                   /* its positions; 0: there are no such layers */
@@ -148,6 +158,7 @@ typedef struct hil_config {
     hil_latent_config latent;
     hil_delta_config delta;
     hil_short_conv_config conv;
+    hil_mamba_config mamba;
     hil_varied_config varied;
     bool has_local; /* layers with sliding attention have a rotary embedding of their own */
     hil_rope_config local_rope;
@@ -180,6 +191,8 @@ bool hil_config_turns(const hil_config *config, int64_t layer);
 bool hil_config_linear(const hil_config *config, int64_t layer);
 /* Whether the layer has a gated convolution in place of attention. */
 bool hil_config_convolves(const hil_config *config, int64_t layer);
+/* Whether the layer has a state space. */
+bool hil_config_mamba(const hil_config *config, int64_t layer);
 /* How many positions, its own included, a position of this layer attends to; 0: all before it. */
 int64_t hil_config_window(const hil_config *config, int64_t layer);
 /* How many positions a chunk of the layer has, which see no others; 0: it has no chunks. */

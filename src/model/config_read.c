@@ -200,17 +200,20 @@ void hil_config_slide_between(hil_config *c, int64_t period)
 static hil_status set_type(const hil_config_reader *r, int64_t layer, const char *type)
 {
     hil_config *c = r->config;
-    const char *other = c->delta.key_heads ? "linear_attention"
-                        : c->conv.kernel   ? "conv"
-                        : c->chunk         ? "chunked_attention"
-                                           : "sliding_attention";
+    const char *other = c->delta.key_heads || c->mamba.heads ? "linear_attention"
+                        : c->conv.kernel                     ? "conv"
+                        : c->chunk                           ? "chunked_attention"
+                                                             : "sliding_attention";
     bool slides = !strcmp(type, "sliding_attention"), special = !slides && !strcmp(type, other);
     if (c->chunk && !strcmp(type, "chunked_attention")) {
         c->chunks[layer / 64] |= (uint64_t)1 << (layer % 64);
         return HIL_OK;
     }
     bool full = !strcmp(type, "full_attention") || !strcmp(type, "attention");
-    uint64_t *layers = c->delta.key_heads ? c->delta.layers : c->conv.layers;
+    uint64_t *layers = c->mamba.heads       ? c->mamba.layers
+                       : c->delta.key_heads ? c->delta.layers
+                                            : c->conv.layers;
+    if (c->mamba.heads && !strcmp(type, "mamba")) special = true; /* in older files */
     if (!slides && !full && !special)
         return hil_fail(HIL_ERR_INPUT,
                         "%s: \"layer_types\" has \"%.40s\"; for %s only full_attention and %s are "
@@ -233,6 +236,7 @@ hil_status hil_config_layer_types(const hil_config_reader *r)
     memset(c->chunks, 0, sizeof c->chunks);
     memset(c->delta.layers, 0, sizeof c->delta.layers);
     memset(c->conv.layers, 0, sizeof c->conv.layers);
+    memset(c->mamba.layers, 0, sizeof c->mamba.layers);
     if (!json_is_array(types)) return hil_config_refuse(r, "layer_types", "must be a list");
     if ((int64_t)json_array_size(types) != c->layers)
         return hil_fail(HIL_ERR_INPUT, "%s: \"layer_types\" has %zu entries for %lld layers",

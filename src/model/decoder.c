@@ -2,6 +2,7 @@
    with the options of the config. */
 #include "model/delta_net.h"
 #include "model/latent.h"
+#include "model/mamba.h"
 #include "model/mixture.h"
 #include "model/short_conv.h"
 
@@ -31,6 +32,7 @@ typedef struct layer {
     hil_latent latent;
     hil_delta_net delta;          /* in place of attention */
     hil_short_conv conv;          /* likewise */
+    hil_mamba mamba;              /* likewise */
     const hil_rope_table *rope;   /* NULL: none */
     const hil_rope_table *growth; /* of queries that do not turn; NULL: they do not grow */
     hil_attention_options attention;
@@ -141,6 +143,7 @@ static hil_status attend(hil_tape *t, const layer *l, hil_value *x, hil_value **
     hil_value *part[3], *gate = NULL;
     if (l->delta.kernel) return hil_delta_net_run(t, &l->delta, x, y);
     if (l->conv.kernel) return hil_short_conv_run(t, &l->conv, x, y);
+    if (l->mamba.in) return hil_mamba_run(t, &l->mamba, x, y);
     if (l->latent.kv_down) {
         HIL_TRY(hil_latent_project(t, &l->latent, l->rope, x, part));
     } else if (l->qkv.weight) {
@@ -302,6 +305,28 @@ static hil_status add_sinks(hil_model *model, const hil_config *c, int64_t n, hi
     return hil_model_param(model, name, &form, out);
 }
 
+/* The output projection of attention, or of what a layer has in its place. */
+typedef struct output {
+    const char *name;
+    int64_t width; /* of its input */
+    bool bias;
+    bool other; /* than attention */
+} output;
+
+static output output_of(const hil_config *c, int64_t n)
+{
+    const hil_arch *arch = c->arch;
+    const hil_delta_config *delta = &c->delta;
+    const hil_mamba_config *mamba = &c->mamba;
+    int64_t value = c->latent.value ? c->latent.value : c->head_dim;
+    if (hil_config_linear(c, n))
+        return (output){arch->delta->out, delta->heads * delta->value_dim, false, true};
+    if (hil_config_convolves(c, n)) return (output){HIL_SHORT_CONV_OUT, c->hidden, false, true};
+    if (hil_config_mamba(c, n))
+        return (output){arch->mamba->out, mamba->heads * mamba->head_dim, mamba->bias, true};
+    return (output){arch->names->o, c->heads * value, c->output_bias, false};
+}
+
 static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, const ropes *tables)
 {
     layer *l;
@@ -309,11 +334,8 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
     set_options(l, c, n, tables);
     int64_t d = c->hidden, q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
     int64_t f = c->intermediate, q_norm = c->head_dim, k_norm = c->head_dim;
-    int64_t o = c->latent.value ? c->heads * c->latent.value : q;
-    bool linear = hil_config_linear(c, n), convolves = hil_config_convolves(c, n);
-    bool other = linear || convolves; /* than attention */
-    if (linear) o = c->delta.heads * c->delta.value_dim;
-    if (convolves) o = d;
+    const output o = output_of(c, n);
+    const bool other = o.other;
     if (c->qk_norm == HIL_QK_NORM_WHOLE) q_norm = q, k_norm = kv;
     if (c->gated) q *= 2;
     bool bias = c->attention_bias && !other, plain = !c->norm_bias;
@@ -321,13 +343,13 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
     const hil_arch_names *m = c->arch->names;
     const hil_role one = norm_role(c);
     const char *own_norm = c->shared_norm ? NULL : m->mlp_norm;
-    const char *output = linear ? c->arch->delta->out : convolves ? HIL_SHORT_CONV_OUT : m->o;
     bool no_qk = other || c->qk_norm == HIL_QK_NORM_NONE, own = c->qk_norm == HIL_QK_NORM_OWN;
     int64_t q_norms = own ? c->heads : 1, k_norms = own ? c->kv_heads : 1;
     HIL_TRY(hil_mixture_build(model, c, n, &l->mixture));
     HIL_TRY(hil_latent_build(model, c, n, &l->latent));
     HIL_TRY(hil_delta_net_build(model, c, n, &l->delta));
     HIL_TRY(hil_short_conv_build(model, c, n, &l->conv));
+    HIL_TRY(hil_mamba_build(model, c, n, &l->mamba));
     if (m->sinks) HIL_TRY(add_sinks(model, c, n, &l->attention.sinks));
     bool mixed = l->mixture.router, no_bias = mixed || !c->mlp_bias;
     const hil_build_row rows[] = {
@@ -345,8 +367,8 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
         {m->q_norm, {HIL_BIAS, 1, q_norm, 0}, &l->q_norm.bias, no_qk || own || plain},
         {m->k_norm, {one, k_norms, k_norm, 0}, &l->k_norm.weight, no_qk},
         {m->k_norm, {HIL_BIAS, 1, k_norm, 0}, &l->k_norm.bias, no_qk || own || plain},
-        {output, {HIL_MATRIX, d, o, std}, &l->o.weight, false},
-        {output, {HIL_BIAS, 1, d, 0}, &l->o.bias, other || !c->output_bias},
+        {o.name, {HIL_MATRIX, d, o.width, std}, &l->o.weight, false},
+        {o.name, {HIL_BIAS, 1, d, 0}, &l->o.bias, !o.bias},
         {m->attention_post_norm, {one, 1, d, 0}, &l->attention_post_norm.weight, false},
         {own_norm, {one, 1, d, 0}, &l->mlp_norm.weight, false},
         {own_norm, {HIL_BIAS, 1, d, 0}, &l->mlp_norm.bias, plain},

@@ -1,18 +1,6 @@
 /* delta_net.c - linear attention by the gated delta rule: a convolution, the rule, a gated norm. */
 #include "model/delta_net.h"
 
-#include <stdio.h>
-
-/* A parameter whose name has neither ".weight" nor ".bias" after it. */
-static hil_status add_vector(hil_model *model, const hil_config *c, int64_t n, const char *name,
-                             hil_role role, hil_param **out)
-{
-    const hil_param_form form = {role, 1, c->delta.heads, 0};
-    char whole[256];
-    snprintf(whole, sizeof whole, "%s%lld.%s", c->arch->names->blocks, (long long)n, name);
-    return hil_model_param(model, whole, &form, out);
-}
-
 hil_status hil_delta_net_build(hil_model *model, const hil_config *c, int64_t n, hil_delta_net *out)
 {
     const hil_delta_config *s = &c->delta;
@@ -35,8 +23,10 @@ hil_status hil_delta_net_build(hil_model *model, const hil_config *c, int64_t n,
     hil_delta_defaults(&out->options);
     out->options.key_heads = s->key_heads;
     out->options.key_dim = s->key_dim;
-    HIL_TRY(add_vector(model, c, n, m->rate, HIL_RATE, &out->options.rate));
-    HIL_TRY(add_vector(model, c, n, m->bias, HIL_SCALE, &out->options.bias));
+    const hil_build_row rate = {m->rate, {HIL_RATE, 1, s->heads, 0}, &out->options.rate, false};
+    const hil_build_row bias = {m->bias, {HIL_SCALE, 1, s->heads, 0}, &out->options.bias, false};
+    HIL_TRY(hil_build_vector(model, c, n, &rate));
+    HIL_TRY(hil_build_vector(model, c, n, &bias));
     return hil_build_params(
         model, &(hil_build_table){c->arch->names->blocks, n, rows, sizeof rows / sizeof *rows});
 }

@@ -13,7 +13,7 @@ static hil_status read(const hil_config_reader *r)
 #define UP "block_sparse_moe.experts.*.up_proj"
 #define DOWN "block_sparse_moe.experts.*.down_proj"
 
-static const hil_arch_stack stacks[] = {
+const hil_arch_stack hil_arch_granite_stacks[] = {
     {.tensor = "block_sparse_moe.input_linear.weight",
      .param = GATE ".weight",
      .part = 0,
@@ -65,9 +65,18 @@ const hil_arch hil_arch_granite_moe = {
     .mixture =
         &(const hil_mixture_names){
             .router = "block_sparse_moe.router.layer", .gate = GATE, .up = UP, .down = DOWN},
-    .stacks = stacks,
+    .stacks = hil_arch_granite_stacks,
     .read = read,
     .build = hil_build_decoder,
+};
+
+const hil_mixture_names hil_arch_granite_experts = {
+    .router = "block_sparse_moe.router.layer",
+    .gate = GATE,
+    .up = UP,
+    .down = DOWN,
+    .shared_gate_up = "shared_mlp.input_linear",
+    .shared_down = "shared_mlp.output_linear",
 };
 
 const hil_arch hil_arch_granite_moe_shared = {
@@ -75,13 +84,8 @@ const hil_arch hil_arch_granite_moe_shared = {
     .class_name = "GraniteMoeSharedForCausalLM",
     .defaults = &defaults,
     .names = &hil_arch_usual_names,
-    .mixture = &(const hil_mixture_names){.router = "block_sparse_moe.router.layer",
-                                          .gate = GATE,
-                                          .up = UP,
-                                          .down = DOWN,
-                                          .shared_gate_up = "shared_mlp.input_linear",
-                                          .shared_down = "shared_mlp.output_linear"},
-    .stacks = stacks,
+    .mixture = &hil_arch_granite_experts,
+    .stacks = hil_arch_granite_stacks,
     .read = read_shared,
     .build = hil_build_decoder,
 };

@@ -111,6 +111,17 @@ static const char *const refused[][3] = {
     {"lfm2", ",\"full_attn_idxs\":[2]", "names a layer that does not exist"},
     {"lfm2", ",\"layer_types\":[\"conv\",\"linear_attention\"]",
      "for lfm2 only full_attention and conv"},
+    {"granitemoehybrid", ",\"mamba_n_heads\":5", "\"mamba_d_head\" is 25, which 5 heads do not"},
+    {"granitemoehybrid", ",\"mamba_d_head\":8", "\"mamba_d_head\" is 8, which 128 heads do not"},
+    {"granitemoehybrid", ",\"mamba_n_groups\":3", "\"mamba_n_groups\" does not divide"},
+    {"granitemoehybrid", ",\"mamba_d_conv\":0", "\"mamba_d_conv\" is 0"},
+    {"granitemoehybrid", ",\"time_step_limit\":[0.1]", "\"time_step_limit\" must be two numbers"},
+    {"granitemoehybrid", ",\"time_step_limit\":[-1,2]", "must be two numbers that are not neg"},
+    {"granitemoehybrid", ",\"time_step_limit\":[0.2,0.1]", "\"time_step_limit\" leaves no step"},
+    {"granitemoehybrid", ",\"num_local_experts\":1", "larger than the number of experts"},
+    {"granitemoehybrid", ",\"hidden_act\":\"gelu\"", "for granitemoehybrid only silu"},
+    {"granitemoehybrid", ",\"layer_types\":[\"attention\",\"conv\"]",
+     "for granitemoehybrid only full_attention and linear_attention"},
 };
 
 static void check_refused(void)
@@ -131,6 +142,22 @@ static hil_config parse(const char *type, const char *keys)
     make(json, type, keys);
     CHECK_OK(hil_config_parse(&config, json, strlen(json), "t"));
     return config;
+}
+
+static void check_spaces(void)
+{
+    hil_config c = parse("granitemoehybrid",
+                         ",\"num_local_experts\":0,\"layer_types\":[\"mamba\",\"attention\"]");
+    CHECK(hil_config_mamba(&c, 0) && !hil_config_mamba(&c, 1) && !hil_config_turns(&c, 1));
+    CHECK_INT(c.intermediate, 1024);
+    CHECK_INT(c.mamba.head_dim, 1);
+    CHECK(c.mamba.kernel_bias && !c.mamba.bias && c.mamba.most == 0);
+    c = parse("granitemoehybrid", ",\"position_embedding_type\":\"rope\",\"mamba_expand\":4,"
+                                  "\"time_step_limit\":[0.01,{\"__float__\":\"Infinity\"}]");
+    CHECK(hil_config_turns(&c, 1) && hil_config_mamba(&c, 1));
+    CHECK_INT(c.mamba.head_dim, 2);
+    CHECK_NEAR(c.mamba.least, 0.01, 0);
+    CHECK_INT(c.mixture.shared, 1024);
 }
 
 static void check_defaults(void)
@@ -219,5 +246,6 @@ int main(void)
 {
     check_refused();
     check_defaults();
+    check_spaces();
     return 0;
 }

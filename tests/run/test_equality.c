@@ -338,10 +338,10 @@ int main(int count, char **arguments)
         compare(&place, &a, &placements[i]);
         ++runs;
     }
-    /* Linear and gated attention, convolutions, also with an adapter, and resumed. */
-    static const char *const hybrids[] = {"qwen3_5", "qwen3_next", "lfm2"};
+    /* Linear and gated attention, convolutions, state spaces, also with an adapter, and resumed. */
+    static const char *const hybrids[] = {"qwen3_5", "qwen3_next", "lfm2", "granitemoehybrid"};
     for (int i = 3; i < PLACEMENTS; i += full ? 1 : 7) {
-        arrangement a = {.model = hybrids[i / 7 % 3],
+        arrangement a = {.model = hybrids[i / 7 % 4],
                          .dtype = dtypes[i % 3],
                          .tile_size = (uint64_t)i % 4 * 700,
                          .base = i % 5 == 4 ? "nf4" : NULL,

@@ -27,6 +27,10 @@ typedef struct hil_speeds {
     double threads, cpus; /* of the CPU that computes, and what they run on; 0: not known */
     double gemm_fp8;      /* products in 8 bits; 0: they are computed in bf16 */
     double disk_call;     /* least time of a transfer from or to a drive, in seconds */
+    /* Of the CPU beside products, in fp32, bf16 and fp16; 0: derived from gemm[0]. */
+    double vector[3];   /* operations of loops over elements */
+    double pack[3];     /* numbers that are packed for a product */
+    double update_8bit; /* as update, with moments in 8 bits; 0: derived from update */
 } hil_speeds;
 
 /* Speeds of a drive in bytes per second. */

@@ -18,15 +18,30 @@ static double move_seconds(double bytes, const hil_speeds *speeds)
 
 #define TILES 2 /* of weights: part of hil_speeds.op_call */
 
-double hil_cost_rest(const hil_work *work, const hil_speeds *speeds)
+/* Where the probe did not measure them: as on two cores with AVX-512. */
+#define PACK_OPERATIONS 18 /* of a product in fp32, in the time of packing a number */
+
+static double vector_speed(const hil_speeds *speeds, hil_dtype compute)
 {
-    return work->vector / speeds->gemm[HIL_F32] + move_seconds(work->bytes, speeds) +
+    return speeds->vector[compute] > 0 ? speeds->vector[compute] : speeds->gemm[HIL_F32];
+}
+
+static double pack_speed(const hil_speeds *speeds, hil_dtype compute)
+{
+    return speeds->pack[compute] > 0 ? speeds->pack[compute]
+                                     : speeds->gemm[HIL_F32] / PACK_OPERATIONS;
+}
+
+double hil_cost_rest(const hil_work *work, const hil_speeds *speeds, hil_dtype compute)
+{
+    return work->vector / vector_speed(speeds, compute) +
+           work->packed / pack_speed(speeds, compute) + move_seconds(work->bytes, speeds) +
            work->runs * speeds->pool_run + fmax(0, work->tiles - TILES) * speeds->op_call;
 }
 
 double hil_cost_expand(const hil_quant_tile *tile, size_t bytes, const hil_speeds *speeds)
 {
-    /* For each number on the CPU, in operations of a product in fp32: measured. */
+    /* For each number on the CPU: measured. */
     static const double operations[] = {[HIL_QUANT_NF4] = 120,
                                         [HIL_QUANT_NF4_PLAIN] = 120,
                                         [HIL_QUANT_INT8] = 55,
@@ -34,8 +49,8 @@ double hil_cost_expand(const hil_quant_tile *tile, size_t bytes, const hil_speed
                                         [HIL_QUANT_BF16] = 20};
     double seconds = speeds->op_call + (double)(tile->bytes + bytes) / speeds->memory;
     if (speeds->update_device > 0) return seconds;
-    return seconds +
-           operations[tile->quant] * (double)(tile->rows * tile->cols) / speeds->gemm[HIL_F32];
+    return seconds + operations[tile->quant] * (double)(tile->rows * tile->cols) /
+                         vector_speed(speeds, HIL_F32);
 }
 
 double hil_cost_seconds(const hil_work *work, const hil_speeds *speeds, hil_dtype compute)
@@ -48,5 +63,5 @@ double hil_cost_seconds(const hil_work *work, const hil_speeds *speeds, hil_dtyp
         return speeds->op_call + fmax(multiply, work->bytes / speeds->memory) +
                work->apart / speeds->memory;
     return speeds->op_call - HIL_COST_RUNS * speeds->pool_run + multiply +
-           hil_cost_rest(work, speeds);
+           hil_cost_rest(work, speeds, compute);
 }

@@ -8,8 +8,9 @@
 
 #define HIL_COST_RUNS 2 /* of the CPU's pool: part of hil_speeds.op_call */
 
-/* What the CPU adds to multiplying: vector loops, memory, runs of the pool and further tiles. */
-double hil_cost_rest(const hil_work *work, const hil_speeds *speeds);
+/* What the CPU adds to multiplying: loops over elements, packing, memory, runs of the pool and
+   further tiles. */
+double hil_cost_rest(const hil_work *work, const hil_speeds *speeds, hil_dtype compute);
 /* Expanding a quantized tile to `bytes`. */
 double hil_cost_expand(const hil_quant_tile *tile, size_t bytes, const hil_speeds *speeds);
 double hil_cost_seconds(const hil_work *work, const hil_speeds *speeds, hil_dtype compute);

@@ -22,7 +22,7 @@
 
 #define SPEED(name) #name, offsetof(hil_speeds, name)
 
-enum { SPEEDS = 23 };
+enum { SPEEDS = 30 };
 static const struct {
     const char *name;
     size_t offset;
@@ -51,6 +51,13 @@ static const struct {
     {SPEED(cpus), true},
     {SPEED(gemm_fp8), true},
     {SPEED(disk_call), true},
+    {"vector_fp32", offsetof(hil_speeds, vector[0]), true},
+    {"vector_bf16", offsetof(hil_speeds, vector[1]), true},
+    {"vector_fp16", offsetof(hil_speeds, vector[2]), true},
+    {"pack_fp32", offsetof(hil_speeds, pack[0]), true},
+    {"pack_bf16", offsetof(hil_speeds, pack[1]), true},
+    {"pack_fp16", offsetof(hil_speeds, pack[2]), true},
+    {SPEED(update_8bit), true},
 };
 
 json_t *hil_speeds_write(const hil_speeds *speeds)
@@ -160,7 +167,7 @@ typedef struct search {
     uint64_t drive[HIL_DISKS_MAX]; /* block device of each disk */
 } search;
 
-#define METHOD 6 /* version of the measurement; entries of older versions are measured again */
+#define METHOD 7 /* version of the measurement; entries of older versions are measured again */
 
 static bool good_enough(const search *s, const json_t *entry)
 {
@@ -191,7 +198,7 @@ static hil_status measure(const search *s, hil_pool *pool, const hil_probe_room 
     *speeds = ordinary; /* for disks and network, which are not measured here */
     if (!s->device) return hil_probe_cpu(pool, room, speeds);
     assume_device(speeds);
-    HIL_TRY(hil_probe_update(pool, room, &speeds->update));
+    HIL_TRY(hil_probe_update(pool, room, speeds));
     return hil_probe_device(s->device, pool, room, speeds);
 }
 

@@ -43,7 +43,8 @@ typedef struct hil_probe_room {
 size_t hil_probe_cpu_room(uint64_t limit);
 size_t hil_probe_device_room(const hil_device *device, uint64_t limit);
 hil_status hil_probe_cpu(hil_pool *pool, const hil_probe_room *room, hil_speeds *out);
-hil_status hil_probe_update(hil_pool *pool, const hil_probe_room *room, double *update);
+/* Measures the updates on the CPU, for a machine whose device computes the rest. */
+hil_status hil_probe_update(hil_pool *pool, const hil_probe_room *room, hil_speeds *out);
 /* Measures the device: products, attention, memory, copies, the update on it. */
 hil_status hil_probe_device(hil_device *device, hil_pool *pool, const hil_probe_room *room,
                             hil_speeds *out);

@@ -2,6 +2,7 @@
 #include "autograd/cost.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "ops/elements/elements.h"
 #include "ops/op_cost.h"
 #include "ops/ops.h"
 #include "optim/rule.h"
@@ -53,14 +54,19 @@ static hil_status time_of(action *act, void *context, double seconds, double *ou
     return HIL_OK;
 }
 
+/* A product whose B is the next of a ring of matrices each time. */
 typedef struct product {
     hil_pool *pool;
     hil_gemm gemm;
+    const char *first;
+    size_t step; /* bytes from one to the next */
+    int64_t count, turn;
 } product;
 
 static hil_status multiply(void *context)
 {
     product *p = context;
+    p->gemm.b.data = p->first + (size_t)(p->turn++ % p->count) * p->step;
     return hil_gemm_run(p->pool, &p->gemm);
 }
 
@@ -74,28 +80,34 @@ static void fill(char *memory, hil_dtype dtype, int64_t count)
                            count - i < 256 ? count - i : 256);
 }
 
-/* The three products of a linear layer: y = x W^T, dx = dy W, dW += dy^T x. */
-static hil_status probe_products(const probe *p, hil_dtype dtype, int64_t n, double *seconds,
-                                 hil_work work[3])
+/* The three products of a linear layer with x of `rows` x n: y = x W^T, dx = dy W, dW += dy^T x. W
+   is the next of `count` matrices each time: with many it comes from memory, as in training. */
+static hil_status probe_products(const probe *p, hil_dtype dtype, const int64_t size[3],
+                                 double *seconds, hil_work work[3])
 {
-    char *a = p->memory, *b = a + p->stream, *c = b + p->stream;
+    int64_t rows = size[0], n = size[1], count = size[2];
+    size_t bytes = (size_t)(n * n) * hil_dtype_size(dtype);
+    char *b = p->memory, *a = b + p->stream, *c = a + p->stream;
     fill(a, dtype, n * n);
-    fill(b, dtype, n * n);
+    fill(b, dtype, count * n * n);
     memset(c, 0, (size_t)(n * n) * sizeof(float));
     hil_matrix x = hil_matrix_rows(a, dtype, n), y = hil_matrix_rows(b, dtype, n);
     hil_matrix form[3][2] = {{x, hil_matrix_transpose(y)}, {x, y}, {hil_matrix_transpose(x), y}};
     *seconds = 0;
     for (int i = 0; i < 3; ++i) {
         product job = {p->pool,
-                       {.m = n,
+                       {.m = i < 2 ? rows : n,
                         .n = n,
-                        .k = n,
+                        .k = i < 2 ? n : rows,
                         .a = form[i][0],
                         .b = form[i][1],
                         .c = c,
                         .c_dtype = i < 2 ? dtype : HIL_F32,
                         .c_stride = n,
-                        .add = i == 2}};
+                        .add = i == 2},
+                       .first = b,
+                       .step = bytes,
+                       .count = count};
         double one;
         HIL_TRY(time_of(multiply, &job, p->seconds / 3, &one));
         *seconds += one;
@@ -105,39 +117,72 @@ static hil_status probe_products(const probe *p, hil_dtype dtype, int64_t n, dou
     return HIL_OK;
 }
 
-/* Sets the speed at which hil_cost_seconds gives these seconds for all of the work, of which so
-   many operations are at that speed. What it adds for packing depends on the speed in turn. */
-static void fit_speed(double *speed, double operations, const hil_work *work, int count,
-                      const hil_speeds *speeds, double seconds)
+/* What was timed: `count` calls that took `seconds` together. */
+typedef struct timed {
+    hil_dtype compute;
+    int count;
+    hil_work work[4];
+    double seconds;
+} timed;
+
+/* Sets one of the speeds so that hil_cost_seconds gives these seconds for all of the work, of which
+   so many operations are at that speed. What the work adds besides may depend on it in turn. */
+static void fit_speed(double *speed, double operations, const timed *t, const hil_speeds *speeds)
 {
     enum { ROUNDS = 4 };
-    *speed = operations / seconds;
+    *speed = operations / t->seconds;
     for (int i = 0; i < ROUNDS; ++i) {
-        double rest = 0;
-        for (int j = 0; j < count; ++j) rest += hil_cost_rest(&work[j], speeds);
-        *speed = operations / fmax(seconds - rest, seconds / 2);
+        double all = 0, fixed = speeds->op_call - HIL_COST_RUNS * speeds->pool_run;
+        for (int j = 0; j < t->count; ++j)
+            all += hil_cost_seconds(&t->work[j], speeds, t->compute) - fixed;
+        double rest = all - operations / *speed;
+        *speed = operations / fmax(t->seconds - rest, t->seconds / 4);
     }
 }
 
+#define FEW_ROWS 32 /* of a product that packs more than it multiplies */
+
+/* Square products tell how fast the CPU multiplies, those of few rows how fast it packs. Each of
+   the two speeds is fitted with the other one known, in turns. */
 static hil_status probe_gemm(const probe *p, hil_dtype dtype, hil_speeds *out)
 {
-    double seconds;
-    hil_work work[3];
-    int64_t n = 512;
-    HIL_TRY(probe_products(p, dtype, n, &seconds, work));
-    while (seconds < 3 * RUN_SECONDS && 4 * (size_t)(n * n) * sizeof(float) <= p->stream) {
+    enum { ROUNDS = 4, LEAST = 512 };
+    timed square = {.compute = dtype, .count = 3}, thin = square;
+    double flops = 0, packed = 0;
+    int64_t n = LEAST, weights = (int64_t)(p->stream / (LEAST * LEAST * sizeof(float)));
+    HIL_TRY(probe_products(p, dtype, (int64_t[]){n, n, 1}, &square.seconds, square.work));
+    while (square.seconds < 3 * RUN_SECONDS && 4 * (size_t)(n * n) * sizeof(float) <= p->stream) {
         n *= 2;
-        HIL_TRY(probe_products(p, dtype, n, &seconds, work));
+        HIL_TRY(probe_products(p, dtype, (int64_t[]){n, n, 1}, &square.seconds, square.work));
     }
-    fit_speed(&out->gemm[dtype], work[0].gemm + work[1].gemm + work[2].gemm, work, 3, out, seconds);
+    HIL_TRY(
+        probe_products(p, dtype, (int64_t[]){FEW_ROWS, LEAST, weights}, &thin.seconds, thin.work));
+    for (int i = 0; i < 3; ++i) {
+        flops += square.work[i].gemm;
+        packed += thin.work[i].packed;
+    }
+    for (int i = 0; i < ROUNDS; ++i) {
+        fit_speed(&out->gemm[dtype], flops, &square, out);
+        fit_speed(&out->pack[dtype], packed, &thin, out);
+    }
     return HIL_OK;
 }
 
-static hil_status attend(void *context)
+static hil_status run_both(void *context)
 {
     hil_op_call *call = context;
     HIL_TRY(call->op->forward(call));
     return call->op->backward(call);
+}
+
+/* Forward and backward. */
+static hil_status time_call(const probe *p, hil_op_call *call, timed *out)
+{
+    *out = (timed){.compute = call->compute, .count = 2};
+    HIL_TRY(time_of(run_both, call, p->seconds, &out->seconds));
+    hil_op_work(call, false, hil_pool_threads(p->pool), &out->work[0]);
+    hil_op_work(call, true, hil_pool_threads(p->pool), &out->work[1]);
+    return HIL_OK;
 }
 
 /* As many heads as keep all threads busy, if there is memory for them: each is a task. */
@@ -180,12 +225,58 @@ static hil_status probe_attention(const probe *p, hil_dtype dtype, hil_speeds *o
     call.dout[0].data = at + bytes;
     fill(at + bytes, dtype, hil_shape_count(&heads.shape));
     call.saved[0].data = at + 2 * bytes;
-    double seconds;
-    hil_work work[2];
-    HIL_TRY(time_of(attend, &call, p->seconds, &seconds));
-    hil_op_work(&call, false, hil_pool_threads(p->pool), &work[0]);
-    hil_op_work(&call, true, hil_pool_threads(p->pool), &work[1]);
-    fit_speed(&out->attention[dtype], work[0].attention + work[1].attention, work, 2, out, seconds);
+    timed t;
+    HIL_TRY(time_call(p, &call, &t));
+    fit_speed(&out->attention[dtype], t.work[0].attention + t.work[1].attention, &t, out);
+    return HIL_OK;
+}
+
+/* Gives the first inputs, the output and their gradients memory and numbers. */
+static void fill_call(hil_op_call *call, int inputs, hil_tensor like, char *at)
+{
+    for (int i = 0; i <= inputs; ++i) {
+        hil_tensor *value = i < inputs ? &call->in[i] : &call->out[0];
+        hil_tensor *gradient = i < inputs ? &call->din[i] : &call->dout[0];
+        for (int j = 0; j < 2; ++j, at += hil_tensor_bytes(&like)) {
+            hil_tensor *tensor = j ? gradient : value;
+            *tensor = like;
+            tensor->data = at;
+            fill(at, like.dtype, hil_shape_count(&like.shape));
+        }
+    }
+}
+
+/* Two operations stand for all that pass over elements: SwiGLU, which computes much for each of
+   them, and rope, which computes little. What they read is in the cores' caches. */
+static hil_status probe_vector(const probe *p, hil_dtype dtype, hil_speeds *out)
+{
+    enum { HEAD = 64, TENSORS = 6 };
+    static float frequency[HEAD / 2];
+    static int32_t position[HIL_ELEMENTS_TASK / HEAD];
+    static const hil_rope_attr attr = {.frequency = frequency};
+    hil_op_call swiglu = {.op = &hil_op_swiglu, .pool = p->pool, .compute = dtype, .ins = 2};
+    hil_op_call rope = {.op = &hil_op_rope, .pool = p->pool, .compute = dtype, .ins = 2};
+    int64_t most = (int64_t)(STREAMS * p->stream / TENSORS / sizeof(float)) / HIL_ELEMENTS_TASK;
+    int64_t tasks = 2 * hil_pool_threads(p->pool);
+    if (tasks > most) tasks = most;
+    hil_tensor x = {dtype, {4, {1, HIL_ELEMENTS_TASK / HEAD, tasks, HEAD}}, NULL};
+    rope.attr = &attr;
+    rope.outs = swiglu.outs = 1;
+    rope.differentiate = swiglu.differentiate = true;
+    fill_call(&swiglu, 2, x, p->memory);
+    fill_call(&rope, 1, x, p->memory);
+    rope.in[1] = (hil_tensor){HIL_I32, {2, {1, HIL_ELEMENTS_TASK / HEAD}}, position};
+    timed much, little;
+    HIL_TRY(time_call(p, &swiglu, &much));
+    HIL_TRY(time_call(p, &rope, &little));
+    double operations = 0;
+    much.count = 4;
+    much.seconds += little.seconds;
+    for (int i = 0; i < 4; ++i) {
+        if (i > 1) much.work[i] = little.work[i - 2];
+        operations += much.work[i].vector;
+    }
+    fit_speed(&out->vector[dtype], operations, &much, out);
     return HIL_OK;
 }
 
@@ -283,11 +374,17 @@ static void zero_piece(void *context, int64_t i, int thread)
     memset(p->memory + (size_t)i * PIECE_BYTES, 0, PIECE_BYTES);
 }
 
+typedef struct updating {
+    probe *probe;
+    hil_rule_kind rule;
+} updating;
+
 static void update_block(void *context, int64_t i, int thread)
 {
     (void)thread;
     static const hil_rule_step step = {0.999f, 0.1f, 0.95f, 0.05f, 1e-4f, 1, 1e-8f, 1, 1e-4f};
-    const probe *p = context;
+    const updating *u = context;
+    const probe *p = u->probe;
     char *state = p->memory + piece_at(p, i, UPDATE_PIECE, STREAMS * p->stream);
     hil_block block = {.count = HIL_BLOCK,
                        .dtype = HIL_BF16,
@@ -296,30 +393,36 @@ static void update_block(void *context, int64_t i, int thread)
                        .moment = {state + 4 * HIL_BLOCK, state + 8 * HIL_BLOCK},
                        .gradient = {state + 12 * HIL_BLOCK},
                        .gradients = 1};
-    hil_rule_update(&hil_rules[HIL_ADAMW], &step, &block);
+    hil_rule_update(&hil_rules[u->rule], &step, &block);
 }
 
 static hil_status update(void *context)
 {
-    probe *p = context;
-    hil_pool_run(p->pool, update_block, p, updates(p));
-    p->turn += updates(p);
+    updating *u = context;
+    hil_pool_run(u->probe->pool, update_block, u, updates(u->probe));
+    u->probe->turn += updates(u->probe);
     return HIL_OK;
 }
 
-static hil_status probe_update(probe *p, double *speed)
+static hil_status probe_update(probe *p, hil_rule_kind rule, double *speed)
 {
     double seconds;
     hil_pool_run(p->pool, zero_piece, p, (int64_t)(STREAMS * p->stream / PIECE_BYTES));
-    HIL_TRY(time_of(update, p, p->seconds, &seconds));
+    HIL_TRY(time_of(update, &(updating){p, rule}, p->seconds, &seconds));
     *speed = (double)(updates(p) * HIL_BLOCK) / seconds;
     return HIL_OK;
+}
+
+static hil_status probe_updates(probe *p, hil_speeds *out)
+{
+    HIL_TRY(probe_update(p, HIL_ADAMW, &out->update));
+    return probe_update(p, HIL_ADAMW8BIT, &out->update_8bit);
 }
 
 static hil_status probe_all(probe *p, hil_speeds *out)
 {
     double seconds;
-    HIL_TRY(probe_update(p, &out->update));
+    HIL_TRY(probe_updates(p, out));
     HIL_TRY(time_of(stream, p, p->seconds, &seconds));
     out->memory =
         STREAMS * (double)tasks(p, PIECE_BYTES, p->stream) * (double)PIECE_BYTES / seconds;
@@ -334,6 +437,7 @@ static hil_status probe_all(probe *p, hil_speeds *out)
     out->pool_run = seconds / CALLS;
     out->op_call = OPERATION_SECONDS + HIL_COST_RUNS * out->pool_run;
     for (int d = HIL_F32; d <= HIL_F16; ++d) {
+        HIL_TRY(probe_vector(p, (hil_dtype)d, out));
         HIL_TRY(probe_gemm(p, (hil_dtype)d, out));
         HIL_TRY(probe_attention(p, (hil_dtype)d, out));
     }
@@ -342,12 +446,11 @@ static hil_status probe_all(probe *p, hil_speeds *out)
 
 size_t hil_probe_cpu_room(uint64_t limit)
 {
-    size_t stream = STREAM_MOST;
-    uint64_t available = hil_memory_available(); /* respects the control group's limit */
-    if (!limit) limit = UINT64_MAX;
-    while (stream > STREAM_LEAST && (stream > available / 64 || STREAMS * stream > limit))
-        stream /= 2;
-    return STREAMS * stream;
+    uint64_t stream = hil_memory_available() / 64; /* respects the control group's limit */
+    if (limit && stream > limit / STREAMS) stream = limit / STREAMS;
+    if (stream > STREAM_MOST) stream = STREAM_MOST;
+    if (stream < STREAM_LEAST) stream = STREAM_LEAST;
+    return STREAMS * (size_t)(stream / PIECE_BYTES) * PIECE_BYTES;
 }
 
 static hil_status begin(probe *p, hil_pool *pool, const hil_probe_room *room)
@@ -362,11 +465,11 @@ static hil_status end(const probe *p, hil_status status)
     return status;
 }
 
-hil_status hil_probe_update(hil_pool *pool, const hil_probe_room *room, double *out)
+hil_status hil_probe_update(hil_pool *pool, const hil_probe_room *room, hil_speeds *out)
 {
     probe p;
     HIL_TRY(begin(&p, pool, room));
-    return end(&p, probe_update(&p, out));
+    return end(&p, probe_updates(&p, out));
 }
 
 hil_status hil_probe_cpu(hil_pool *pool, const hil_probe_room *room, hil_speeds *out)

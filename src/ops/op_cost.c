@@ -14,10 +14,10 @@
 #define THIN 128
 #define ROUND_BYTES 5 /* to round a number to 8 bits on a GPU: read twice, written once */
 
-/* What the CPU computes beside products, in operations of a product in fp32 that take as long:
-   fitted to bench_ops and to products of 32 to 2048 rows on two cores with AVX-512. */
-#define PACK_OPERATIONS 18       /* for each number of A or B */
-#define STORE_OPERATIONS 45      /* for each number of C that is rounded */
+#define STORED_NUMBERS 2.5 /* packed in the time of rounding one of C */
+
+/* What the CPU computes beside products. One operation is what a probed loop (SwiGLU) takes for one
+   of its own; how the others compare was fitted to bench_ops on two cores with AVX-512. */
 #define ROUND_OPERATIONS 60      /* for each number that is rounded to 8 bits */
 #define SOFTMAX_OPERATIONS 50    /* for each logit */
 #define NORM_ROW_OPERATIONS 1500 /* for each row of a norm */
@@ -68,9 +68,9 @@ static void add_division(hil_work *w, const hil_gemm *g, double times, int threa
     hil_gemm_division d = {.stretch = 1, .packs_a = 1, .packs_b = 1};
     if (threads > 0) hil_gemm_divide(g, threads, &d);
     w->gemm += times * (d.stretch - 1) * flops;
-    w->vector += times * PACK_OPERATIONS * (d.packs_a * a + d.packs_b * b);
+    w->packed += times * (d.packs_a * a + d.packs_b * b);
     if (g->c_dtype != HIL_F32)
-        w->vector += times * STORE_OPERATIONS * d.stretch * (double)g->m * (double)g->n;
+        w->packed += times * STORED_NUMBERS * d.stretch * (double)g->m * (double)g->n;
     w->runs += times * d.runs;
     w->tiles += times;
 }

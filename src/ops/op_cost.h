@@ -15,7 +15,8 @@ typedef struct hil_work {
     double attention; /* of attention */
     double bytes;     /* of memory read and written, at least */
     double apart;     /* further bytes on a GPU, which overlap with no product */
-    double vector;    /* of the CPU beside products, in operations of these that take as long */
+    double vector;    /* of the CPU's loops over elements, in operations (op_cost.c) */
+    double packed;    /* numbers that the CPU packs for products, and rounds after them */
     double tiles;     /* of weights, which the CPU's products acquire one by one */
     double runs;      /* of the CPU's pool */
 } hil_work;

@@ -72,10 +72,13 @@ void hil_ranks_share_cpus(hil_speeds *s, double cpus)
     for (int d = 0; d < 3; ++d) {
         s->gemm[d] *= part;
         s->attention[d] *= part;
+        s->vector[d] *= part;
+        s->pack[d] *= part;
     }
     s->memory *= part;
     s->cached *= part;
     s->update *= part;
+    s->update_8bit *= part;
     s->op_call /= part;
     s->pool_run /= part;
 }

@@ -44,7 +44,8 @@ static hil_status update_chunk(void *context, int64_t index)
     return HIL_OK;
 }
 
-/* How many times as long the CPU takes for an update that codes moments in 8 bits: measured. */
+/* How many times as long the CPU takes for an update that codes moments in 8 bits, where that was
+   not measured. */
 #define CODING_FACTOR 3
 #define JOINT_ELEMENTS ((int64_t)1 << 26) /* of a joint update: some tenths of a millisecond */
 
@@ -113,8 +114,10 @@ double hil_sweep_seconds(const hil_store *store, int64_t count, bool here)
     if (here && speeds->update_device > 0) return (double)count / speeds->update_device;
     int64_t tasks = (count + HIL_SWEEP_TASK - 1) / HIL_SWEEP_TASK;
     double stretch = hil_pool_stretch(tasks, (int)speeds->threads);
-    if (store->options.codec == HIL_CODEC_Q8) stretch *= CODING_FACTOR;
-    return speeds->pool_run + stretch * (double)count / speeds->update;
+    double speed = speeds->update;
+    if (store->options.codec == HIL_CODEC_Q8)
+        speed = speeds->update_8bit > 0 ? speeds->update_8bit : speed / CODING_FACTOR;
+    return speeds->pool_run + stretch * (double)count / speed;
 }
 
 /* The update of chunks from `index` on. */

@@ -52,6 +52,11 @@ static void check_memory(const char *folder)
     CHECK_OK(hil_machine_find(&options, NULL, &quick, &observer, &first));
     CHECK_INT(measured, 2); /* the machine and the drive */
     check_plausible(&first.speeds);
+    for (int i = 0; i < 3; ++i) {
+        CHECK(first.speeds.vector[i] > 1e7 && first.speeds.vector[i] < 1e15);
+        CHECK(first.speeds.pack[i] > 1e6 && first.speeds.pack[i] < 1e13);
+    }
+    CHECK(first.speeds.update_8bit > 1e5 && first.speeds.update_8bit < 1e12);
     CHECK(first.speeds.threads == 2 && first.speeds.cpus >= 1 && first.speeds.pool_run > 0);
     CHECK_OK(hil_machine_find(&options, NULL, &quick, &observer, &second));
     CHECK_INT(measured, 2);
@@ -171,7 +176,8 @@ static void check_device(const char *folder)
     CHECK_OK(hil_machine_find(&options, device, &states, NULL, &second)); /* all is known */
     CHECK(memcmp(&first.speeds, &second.speeds, sizeof first.speeds) == 0);
     check_plausible(&first.speeds);
-    CHECK(first.speeds.threads == 0); /* the CPU does not compute */
+    CHECK(first.speeds.threads == 0 && first.speeds.vector[0] == 0); /* the CPU only updates */
+    CHECK(first.speeds.update_8bit > 1e5 && first.speeds.update_8bit < 1e12);
     CHECK(first.speeds.update_device > 1e5 && first.speeds.update_device < 1e13);
     CHECK(first.speeds.one_way > 1e8 && first.speeds.one_way < 1e13);
     CHECK(strstr(first.name, device->name) == first.name);

@@ -106,6 +106,38 @@ static void check_fp8(void)
     CHECK_NEAR(hil_cost_seconds(&work, &speeds, HIL_BF16), 0.5 + 1e-6, 1e-12);
 }
 
+/* Loops and packing take the time that was measured for their dtype; where nothing was, as long as
+   multiplications in fp32. */
+static void check_cost(void)
+{
+    hil_speeds speeds = any_speeds;
+    hil_work loop = {.vector = 1e9}, packing = {.packed = 1e9};
+    speeds.update_device = 0;
+    CHECK_NEAR(hil_cost_rest(&loop, &speeds, HIL_BF16), 0.1, 1e-12);
+    CHECK_NEAR(hil_cost_rest(&packing, &speeds, HIL_BF16), 1.8, 1e-12);
+    speeds.vector[HIL_BF16] = 4e9;
+    speeds.pack[HIL_BF16] = 5e9;
+    CHECK_NEAR(hil_cost_rest(&loop, &speeds, HIL_BF16), 0.25, 1e-12);
+    CHECK_NEAR(hil_cost_rest(&packing, &speeds, HIL_BF16), 0.2, 1e-12);
+    CHECK_NEAR(hil_cost_rest(&loop, &speeds, HIL_F32), 0.1, 1e-12);
+    CHECK_NEAR(hil_cost_rest(&packing, &speeds, HIL_F32), 1.8, 1e-12);
+}
+
+/* A product of few rows packs all of its weight and rounds all of its output. */
+static void check_packing(void)
+{
+    hil_gemm g = {.m = 64, .n = 512, .k = 256, .a = {.dtype = HIL_BF16}, .b = {.dtype = HIL_BF16}};
+    hil_work sum = {0}, rounded = {0};
+    g.c_dtype = HIL_F32;
+    hil_work_add_product(&sum, &g, 1);
+    CHECK(sum.packed >= 512. * 256 + 64. * 256);
+    CHECK_NEAR(sum.vector, 0, 0);
+    g.c_dtype = HIL_BF16;
+    hil_work_add_product(&rounded, &g, 1);
+    CHECK(rounded.packed - sum.packed >= 64. * 512);
+    CHECK_NEAR(rounded.vector, 0, 0);
+}
+
 static double count_pairs(int64_t queries, int64_t past, int64_t window)
 {
     double pairs = 0;
@@ -253,6 +285,8 @@ int main(void)
     check_delta();
     check_apart();
     check_fp8();
+    check_cost();
+    check_packing();
     check_attention();
     check_blocks();
     check_rows();

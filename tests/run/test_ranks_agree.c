@@ -89,6 +89,9 @@ static void check_cpus(void)
                               .update = 1,
                               .op_call = 3,
                               .pool_run = 1,
+                              .vector = {12, 12, 12},
+                              .pack = {16, 16, 16},
+                              .update_8bit = 20,
                               .threads = 4,
                               .cpus = 8};
     hil_speeds s = alone;
@@ -96,6 +99,7 @@ static void check_cpus(void)
     CHECK(s.gemm[1] == 8 && s.attention[2] == 4 && s.memory == 2 && s.update == 1 && s.cpus == 4);
     hil_ranks_share_cpus(&s, 1);
     CHECK(s.gemm[1] == 2 && s.attention[2] == 1 && s.memory == 0.5 && s.update == 0.25);
+    CHECK(s.vector[0] == 3 && s.pack[2] == 4 && s.update_8bit == 5);
     CHECK(s.op_call == 12 && s.pool_run == 4 && s.cpus == 1 && s.threads == 4);
 }
 

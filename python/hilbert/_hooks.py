@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 import weakref
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
@@ -108,10 +109,11 @@ class Packing:
 class _Frame:
     """A module whose forward runs, and the parameters to be put back at its end."""
 
-    __slots__ = ("module", "slots", "packing", "compiled")
+    __slots__ = ("module", "slots", "packing", "compiled", "thread")
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
+        self.thread = threading.get_ident()
         self.compiled = False  # whether its code reads parameters without asking
         self.slots: List[ModelSlot] = []
         self.packing = False  # whether hooks for saved tensors were pushed
@@ -289,6 +291,10 @@ class Uses:
 
     def enter(self, module: nn.Module, slots: Sequence[ModelSlot], compiled: bool) -> None:
         """Before the forward of a module."""
+        if self._stack and threading.get_ident() != self._stack[-1].thread and torch._C._current_graph_task_id() == -1:
+            self._recover()
+            if self._stack:
+                raise UsageError("another thread is in a forward of this model: use it on one thread at a time")
         if slots and torch.is_grad_enabled() and (not _hooks_are_enabled() or differentiates()):
             raise UsageError("torch.func.grad and its like cannot differentiate an offloaded model: use autograd, or give "
                              "values that were taken inside of hilbert.gathered to torch.func.functional_call")
@@ -314,7 +320,8 @@ class Uses:
 
     def leave(self, module: nn.Module, output: Any = None) -> None:
         """After it, or after an exception in it."""
-        if not self._stack or self._stack[-1].module is not module:
+        if (not self._stack or self._stack[-1].module is not module or
+                self._stack[-1].thread != threading.get_ident()):
             return  # the exception came before it was entered
         with outside_of_transforms():
             self._leave(output)
@@ -427,7 +434,7 @@ class Uses:
         that a graph refers to stays for backward, unless the weights change now: `stale`. Then
         that backward fails, as in PyTorch."""
         for slot in list(self._copies) if slots is None else slots:
-            same, used = _same(slot), slot.param._use_count() > 1
+            same, used = self._same(slot), slot.param._use_count() > 1
             unchanged = bool(same.all())
             if unchanged and used and not stale:
                 continue
@@ -450,7 +457,7 @@ class Uses:
     def _write_edits(self) -> None:
         """Before a forward: what was changed after one whose gradients nobody took."""
         if not self.summing:
-            self.drop_copies([slot for slot in self._copies if not bool(_same(slot).all())])
+            self.drop_copies([slot for slot in self._copies if not bool(self._same(slot).all())])
 
     def _write_given(self) -> None:
         """What the program gave parameters that were not in use becomes their weights."""
@@ -462,11 +469,27 @@ class Uses:
                 raise UsageError(f"{slot.name} was given other data inside of a training step: call step() or "
                                  "zero_grad() first")
             if values.shape != slot.shape:
-                raise UsageError(f"{slot.name} was given data of shape {list(values.shape)} instead of {list(slot.shape)}")
+                self._refuse_shape(slot)
             if self.kind is not None:
                 self._end()
             slot.make_placeholder(self.store.device)
             self.store.write(slot, values)
+
+    def _same(self, slot: ModelSlot) -> torch.Tensor:
+        """Which numbers of a copy were not changed."""
+        if slot.param.data.shape != slot.shape:
+            self._refuse_shape(slot)
+        now, before = slot.param.data.to("cpu"), slot.original.to("cpu", slot.dtype)
+        return (now == before) | (now.isnan() & before.isnan())
+
+    def _refuse_shape(self, slot: ModelSlot) -> NoReturn:
+        """The parameter keeps the weights that it had."""
+        shape, slot.copy, slot.original = list(slot.param.data.shape), None, None
+        if slot in self._copies:
+            self._copies.remove(slot)
+        slot.make_placeholder(self.store.device)
+        raise UsageError(f"{slot.name} was given data of shape {shape} instead of {list(slot.shape)}: resize before "
+                         "hilbert.offload")
 
     def value(self, slot: ModelSlot) -> torch.Tensor:
         """A copy in host memory, in the model's dtype."""
@@ -484,12 +507,6 @@ class Uses:
         if slot.copy is not None:
             self.drop_copies([slot], stale=True)
         self.store.write(slot, values)
-
-
-def _same(slot: ModelSlot) -> torch.Tensor:
-    """Which numbers of a copy were not changed."""
-    now, before = slot.param.data.to("cpu"), slot.original.to("cpu", slot.dtype)
-    return (now == before) | (now.isnan() & before.isnan())
 
 
 def _is_compiled(module: nn.Module) -> bool:

@@ -68,6 +68,7 @@ class Config:
     curve: Optional[_Curve]
     dtype: str
     clip: float
+    stage: int = 0
     disks: List[str] = field(default_factory=list)
     notes: str = ""
     loss_scale: Optional[Dict[str, int]] = None  # of fp16
@@ -115,7 +116,7 @@ def read_config(config: Union[str, os.PathLike, Mapping[str, Any]], ranks: int =
         return Config(batch=batches.batch, micro_batch=batches.micro_batch,
                       accumulation=batches.accumulation or 1,
                       optimizer=c.optimizer.decode() if c.optimizer else None, rates=rates,
-                      curve=curve, dtype=c.dtype.decode(), clip=c.clip.get(0.0),
+                      curve=curve, dtype=c.dtype.decode(), clip=c.clip.get(0.0), stage=int(c.stage.get(0)),
                       disks=[c.disk[d].decode() for d in range(c.disks)],
                       notes=(c.notes or b"").decode(), open=left,
                       loss_scale={name: int(getattr(c.loss_scale, name)) for name, _ in LossScale._fields_})

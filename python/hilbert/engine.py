@@ -4,10 +4,11 @@ import."""
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple, Union
+from typing import Any, Callable, ContextManager, Dict, Iterable, List, Mapping, Optional, Tuple, Union
 
 import torch
 from torch import nn
@@ -30,6 +31,8 @@ class Engine:
         self.world_size, self.global_rank = world_size(), model.hilbert.store.rank
         self.local_rank = int(os.environ.get("LOCAL_RANK", self.global_rank))
         self.micro_steps = self.global_steps = self.global_samples = self.skipped_steps = 0
+        self._boundary: Optional[bool] = None  # as the script says it
+        self._applied = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.module(*args, **kwargs)
@@ -39,13 +42,22 @@ class Engine:
     def __getattr__(self, name: str) -> Any:
         if name == "module":
             raise AttributeError(name)
-        return getattr(self.module, name)
+        try:
+            return getattr(self.module, name)
+        except AttributeError:
+            raise AttributeError(f"neither hilbert's engine nor {type(self.module).__name__} has {name}") from None
 
     # Training.
 
     def is_gradient_accumulation_boundary(self) -> bool:
         """Whether the next `step` updates."""
+        if self._boundary is not None:
+            return self._boundary
         return (self.micro_steps + 1) % self.config.accumulation == 0
+
+    def set_gradient_accumulation_boundary(self, is_boundary: bool) -> None:
+        """From now on the script says it, instead of gradient_accumulation_steps."""
+        self._boundary = is_boundary
 
     def backward(self, loss: torch.Tensor, retain_graph: bool = False,
                  scale_wrt_gas: bool = True) -> torch.Tensor:
@@ -59,13 +71,15 @@ class Engine:
     def step(self) -> None:
         """After each backward; updates at the boundary of accumulation. An overflow of fp16 skips
         the update."""
+        self._applied = False
         if self.is_gradient_accumulation_boundary():
             store = state_of(self.module).store
             before = store.progress.updates
             self.module.step()
             self.global_steps += 1
             self.global_samples += self.config.batch
-            if store.progress.updates == before:
+            self._applied = store.progress.updates != before
+            if not self._applied:
                 self.skipped_steps += 1
             elif self.lr_scheduler is not None:
                 taken = getattr(self.lr_scheduler, "optimizer", None)
@@ -85,7 +99,32 @@ class Engine:
         """Discards the gradients of this step."""
         self.optimizer.zero_grad()
 
+    def no_sync(self) -> ContextManager[None]:
+        """Has no effect: gradients are summed until `step`, which ends an accumulation."""
+        return contextlib.nullcontext()
+
     # What it was configured with, and what happened.
+
+    def was_step_applied(self) -> bool:
+        """Whether the last `step` updated the weights."""
+        return self._applied
+
+    def zero_optimization_stage(self) -> int:
+        """Of the config. The states are divided among the ranks whatever it says."""
+        return self.config.stage
+
+    def zero_optimization(self) -> bool:
+        return self.config.stage > 0
+
+    def fp16_enabled(self) -> bool:
+        return self.config.dtype == "fp16"
+
+    def bfloat16_enabled(self) -> bool:
+        return self.config.dtype == "bf16"
+
+    def get_batch_info(self) -> Tuple[int, int, int]:
+        """Batch, micro-batch and steps of accumulation."""
+        return self.config.batch, self.config.micro_batch, self.config.accumulation
 
     def train_batch_size(self) -> int:
         return self.config.batch
@@ -102,6 +141,9 @@ class Engine:
     def get_lr(self) -> List[float]:
         return [group["lr"] for group in self.optimizer.param_groups]
 
+    def get_mom(self) -> List[Tuple[float, float]]:
+        return [group["betas"] for group in self.optimizer.param_groups]
+
     def get_global_grad_norm(self) -> float:
         """Of the last update, before clipping."""
         return state_of(self.module).last_norm
@@ -113,6 +155,33 @@ class Engine:
     @property
     def loss_scale(self) -> int:
         return state_of(self.module).store.progress.loss_scale
+
+    # Weights.
+
+    def module_state_dict(self, exclude_frozen_parameters: bool = False) -> Dict[str, Any]:
+        """The model's state_dict, in RAM."""
+        frozen = {name for name, param in self.module.named_parameters()
+                  if exclude_frozen_parameters and not param.requires_grad}
+        return {name: value for name, value in self.module.state_dict().items() if name not in frozen}
+
+    def load_module_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
+        self.module.load_state_dict(state_dict, strict=strict)
+
+    def save_16bit_model(self, save_dir: Union[str, Path], save_filename: str = "pytorch_model.bin",
+                         exclude_frozen_parameters: bool = False) -> bool:
+        """Writes the state_dict in the dtype of the computation, on all ranks together; needs RAM for it.
+        `hilbert.save_pretrained` does not."""
+        if self.global_rank == 0:
+            os.makedirs(save_dir, exist_ok=True)
+            torch.save(self.module_state_dict(exclude_frozen_parameters), Path(save_dir) / save_filename)
+        state_of(self.module).store.meet()
+        return True
+
+    save_fp16_model = save_16bit_model  # its older name
+
+    def _zero3_consolidated_16bit_state_dict(self, exclude_frozen_parameters: bool = False) -> Dict[str, Any]:
+        """By which scripts get the weights of all ranks."""
+        return self.module_state_dict(exclude_frozen_parameters)
 
     # Checkpoints.
 

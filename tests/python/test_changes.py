@@ -4,6 +4,7 @@ import copy
 import os
 import subprocess
 import sys
+import threading
 
 import hilbert
 import pytest
@@ -53,6 +54,35 @@ def test_weights_that_are_given_at_the_wrong_time(tmp_path):
     named(mine, "head.weight").data = torch.zeros(3)
     with pytest.raises(hilbert.UsageError, match=r"shape \[3\] instead of \[64, 96\]"):
         mine.state_dict()
+
+
+def test_weights_of_another_shape(tmp_path):
+    mine, theirs, optimizer = twins(tmp_path)
+    mine.head.weight.data = torch.zeros(80, 96)
+    with pytest.raises(hilbert.UsageError, match=r"head.weight was given data of shape \[80, 96\]"):
+        mine(inputs(1)[0])
+    train(mine, theirs, optimizer)
+
+
+def test_forwards_on_two_threads(tmp_path):
+    mine, theirs, optimizer = twins(tmp_path)
+    found = []
+
+    def look(*_):
+        with pytest.raises(hilbert.UsageError, match="another thread"):
+            mine(inputs(1)[0])
+        found.append(True)
+
+    def start(*_):
+        thread = threading.Thread(target=look)
+        thread.start()
+        thread.join()
+
+    handle = mine.blocks[0].register_forward_hook(start)
+    mine(inputs(1)[0])
+    handle.remove()
+    assert found
+    train(mine, theirs, optimizer)
 
 
 class Renormalizing(Net):

@@ -56,6 +56,34 @@ def test_optimizer_as_a_function(tmp_path):
     assert engine.get_lr() == [3e-3]
 
 
+def test_methods_of_deepspeed(tmp_path):
+    """Those that scripts call besides training."""
+    engine, *_ = start(tmp_path, config(zero_optimization={"stage": 3}, bf16={"enabled": True}))
+    assert (engine.zero_optimization(), engine.zero_optimization_stage()) == (True, 3)
+    assert (engine.fp16_enabled(), engine.bfloat16_enabled()) == (False, True)
+    assert engine.get_batch_info() == (4, 2, 2) and engine.get_mom() == [(0.9, 0.999)]
+    x, y = data(1, dtype=torch.bfloat16)[0]
+    before = engine.module_state_dict()
+    with engine.no_sync():
+        engine.backward(engine(x, y))
+        engine.step()
+    assert not engine.was_step_applied() and engine.global_steps == 0
+    engine.set_gradient_accumulation_boundary(True)
+    engine.backward(engine(x, y))
+    engine.step()
+    assert engine.was_step_applied() and engine.global_steps == 1
+    assert engine.save_16bit_model(tmp_path / "out")
+    saved = torch.load(tmp_path / "out" / "pytorch_model.bin")
+    assert all(v.dtype == torch.bfloat16 and torch.equal(v, saved[k]) for k, v in engine.module.state_dict().items())
+    assert not torch.equal(saved["layers.0.weight"], before["layers.0.weight"])
+    engine.load_module_state_dict(before)
+    assert torch.equal(engine.module_state_dict()["layers.0.weight"], before["layers.0.weight"])
+    engine.layers[0].requires_grad_(False)
+    assert "layers.0.weight" not in engine.module_state_dict(exclude_frozen_parameters=True)
+    with pytest.raises(AttributeError, match="neither hilbert's engine nor Simple has train_batch"):
+        engine.train_batch()
+
+
 def test_equals_torch_with_accumulation(tmp_path):
     torch.manual_seed(0)
     model = Simple()

@@ -134,6 +134,11 @@ def test_accumulation(ranks, tmp_path, one):
     assert_close(results[0], case(one))
 
 
+def test_weights_and_gradients_that_programs_give(tmp_path, one):
+    results = run_alike(2, cases.given, tmp_path)
+    assert_close(results[0][0], reference(cases.given, one)[0])
+
+
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_ranks_choose_experts(ranks, tmp_path):
     results = run_alike(ranks, cases.chosen, tmp_path)

@@ -69,15 +69,15 @@ class _Precision:
                        gradient_clip_algorithm: Any = "norm") -> None:
         """Refuses what the update does not do."""
         if (clip_val or 0.0) != self.clip:
-            raise UsageError(f"gradients are clipped to the norm {self.clip}, which is the Trainer's "
-                             f"gradient_clip_val, not {clip_val}")
+            raise UsageError(f"gradients are clipped to the norm {self.clip}, not {clip_val}, in the update: give "
+                             f"gradient_clip_val={clip_val} to the Trainer, or clip={clip_val} to HilbertStrategy")
 
 
 class _Strategy:
     """One device for each rank; the model is offloaded when fit, validate, test or predict begins.
 
     Arguments are those of `hilbert.offload` (device_memory, host_memory, disk ...); the optimizer's are
-    those of configure_optimizers, `clip` is the Trainer's gradient_clip_val and `dtype` its precision.
+    those of configure_optimizers, `clip` is the Trainer's gradient_clip_val if it has one, and `dtype` its precision.
     """
 
     strategy_name = "hilbert"
@@ -161,7 +161,7 @@ class _Strategy:
         self._given._opt_called = True  # a scheduler of PyTorch asks whether there was a step
         if str(getattr(trainer.gradient_clip_algorithm, "value", "norm")) != "norm":
             raise UsageError("gradient_clip_algorithm: only norms are clipped")
-        clip = float(trainer.gradient_clip_val or 0.0)
+        clip = float(trainer.gradient_clip_val or self._options.get("clip") or 0.0)
         if "hilbert" in self.model.__dict__:
             self._take_again(clip)
         else:

@@ -177,6 +177,21 @@ def test_manual_optimization(tmp_path):
     both(tmp_path, lambda: make(Manual))
 
 
+def test_clipping_by_the_module(tmp_path):
+    """The Trainer refuses gradient_clip_val with manual optimization, so that the strategy has it."""
+    class Clipping(Manual):
+        def manual_backward(self, loss):
+            super().manual_backward(loss)
+            self.clip_gradients(self.optimizers(), gradient_clip_val=0.05, gradient_clip_algorithm="norm")
+
+    mine, plain = make(Clipping), make(Clipping)
+    trainer(HilbertStrategy(**budgets(tmp_path), clip=0.05), tmp_path).fit(mine, loader())
+    trainer("auto", tmp_path).fit(plain, loader())
+    same(mine.losses, plain.losses)
+    with pytest.raises(hilbert.UsageError, match="or clip=0.05 to HilbertStrategy"):
+        trainer(HilbertStrategy(**budgets(tmp_path)), tmp_path).fit(make(Clipping), loader())
+
+
 def test_validate_predict_and_fit_again(tmp_path):
     mine, plain = make(), make()
     runs = [trainer(HilbertStrategy(**budgets(tmp_path)), tmp_path), trainer("auto", tmp_path)]

@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
-"""golden_preferences.py - what TRL computes of pairs of answers, for adapters of the golden models.
+"""golden_preferences.py - what TRL computes of pairs of answers, for the golden models.
 
     pip install torch transformers peft trl safetensors numpy
-    python tools/golden_preferences.py [FOLDER]      (default: tests/golden/preferences)
+    python tools/golden_preferences.py [FOLDER [NAME ...]]      (default: tests/golden/preferences)
 
-The adapters are folders of tests/golden/adapters (tools/golden_adapters.py); the reference is the
-base without the adapter. One batch of pairs, cut from the base's golden tokens, as hilbert packs
-it: chosen and rejected answer of a pair, each behind the prompt, are neighbours in a window. Each
-FOLDER/<adapter>.safetensors has
+With a reference, adapters are trained, which are folders of tests/golden/adapters
+(tools/golden_adapters.py); the reference is the base without the adapter. Without one, all of a
+golden model is. One batch of pairs, cut from the base's golden tokens, as hilbert packs it: chosen
+and rejected answer of a pair, each behind the prompt, are neighbours in a window. Each
+FOLDER/<name>.safetensors has
 
   token, target, position, first  [2, 32] int32, the batch
-  metrics          [7] fp32: loss, rewards/chosen, rewards/rejected, rewards/margins,
-                   rewards/accuracies, logps/chosen, logps/rejected
-  grad.<name>      gradient of the loss, by the name in the adapter's folder
+  metrics          fp32: loss, rewards/chosen, rewards/rejected, rewards/margins,
+                   rewards/accuracies, logps/chosen, logps/rejected, and of CPO nll_loss, of ORPO
+                   also log_odds_ratio and log_odds_chosen
+  grad.<name>      gradient of the loss, by the name in the folder
   loss             [20]  losses of twenty steps of AdamW on the batch, as in golden_adapters.py
 """
 import os
@@ -29,13 +31,34 @@ from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast
 from transformers.utils import logging
 from trl import DPOConfig, DPOTrainer
+from trl.experimental.cpo import CPOConfig, CPOTrainer
+from trl.experimental.orpo import ORPOConfig, ORPOTrainer
 
 SEQ, BETA = 32, 0.1
-ADAPTERS = ("gpt2_lora", "llama_lora", "qwen2_rslora", "qwen3_lora")
 # Per window the lengths of prompt, chosen and rejected answer.
 WINDOWS = (((4, 6, 5), (3, 2, 4)), ((6, 10, 6),))
 METRICS = ("rewards/chosen", "rewards/rejected", "rewards/margins", "rewards/accuracies",
            "logps/chosen", "logps/rejected")
+NLL, ODDS = ("nll_loss",), ("log_odds_ratio", "log_odds_chosen")
+# Folders of adapters, and what DPOConfig says. TRL 1.16 has no label smoothing of "sigmoid" any
+# more; "aot" is the same where a batch is one pair, as nothing is sorted then.
+REFERRING = {name: (name, {}) for name in ("gpt2_lora", "llama_lora", "qwen2_rslora", "qwen3_lora")}
+REFERRING |= {
+    "cdpo": ("llama_lora", dict(loss_type="aot", label_smoothing=0.2)),
+    "robust": ("llama_lora", dict(loss_type="robust", label_smoothing=0.2)),
+    "ipo": ("llama_lora", dict(loss_type="ipo", beta=0.3)),
+    "hinge": ("llama_lora", dict(loss_type="hinge", beta=0.5)),
+    "apo_zero": ("llama_lora", dict(loss_type="apo_zero")),
+    "apo_down": ("llama_lora", dict(loss_type="apo_down")),
+    "nll": ("llama_lora", dict(loss_type=["sigmoid", "sft"], loss_weights=[1.0, 0.3])),
+}
+# Models, and what CPOConfig or ORPOConfig say.
+ALONE = {
+    "cpo": ("llama_bias", CPOTrainer, CPOConfig, dict(label_smoothing=0.1, cpo_alpha=0.7)),
+    "simpo": ("cohere", CPOTrainer, CPOConfig,
+              dict(loss_type="simpo", beta=2.0, simpo_gamma=0.8, cpo_alpha=0.0)),
+    "orpo": ("phi", ORPOTrainer, ORPOConfig, dict(beta=0.4)),
+}
 
 
 def cut_pairs(tokens):
@@ -73,16 +96,26 @@ def pack(windows):
     return arrays
 
 
-def trainer_of(folder, base, out):
-    """A trainer for its loss alone: it gets the pairs as ids, not from its own data."""
+def tokenizer_of(base):
     vocab = {f"t{i}": i for i in range(base.config.vocab_size)}
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(WordLevel(vocab, "t0")),
-                                        eos_token="t0", pad_token="t0", unk_token="t0")
-    config = DPOConfig(output_dir=out, beta=BETA, loss_type="sigmoid", max_length=None,
-                       gradient_checkpointing=False, bf16=False, use_cpu=True, report_to=[])
-    data = Dataset.from_list([dict(prompt="t1", chosen="t2", rejected="t3")])
-    trainer = DPOTrainer(model=base, args=config, processing_class=tokenizer,
-                         train_dataset=data, peft_config=LoraConfig.from_pretrained(folder))
+    return PreTrainedTokenizerFast(tokenizer_object=Tokenizer(WordLevel(vocab, "t0")),
+                                   eos_token="t0", pad_token="t0", unk_token="t0")
+
+
+def settings(out, more):
+    return dict(dict(output_dir=out, beta=BETA, max_length=None, gradient_checkpointing=False,
+                     bf16=False, use_cpu=True, report_to=[]), **more)
+
+
+DATA = dict(prompt="t1", chosen="t2", rejected="t3")
+
+
+def trainer_of(folder, base, out, more):
+    """A trainer for its loss alone: it gets the pairs as ids, not from its own data."""
+    config = DPOConfig(**settings(out, dict(dict(loss_type="sigmoid"), **more)))
+    trainer = DPOTrainer(model=base, args=config, processing_class=tokenizer_of(base),
+                         train_dataset=Dataset.from_list([DATA]),
+                         peft_config=LoraConfig.from_pretrained(folder))
     tensors = load_file(os.path.join(folder, "adapter_model.safetensors"))
     set_peft_model_state_dict(trainer.model, tensors)
     trainer.model.requires_grad_(False)
@@ -93,27 +126,79 @@ def trainer_of(folder, base, out):
     return trainer
 
 
-def make(name, out):
-    folder = os.path.join(GOLDEN, "adapters", name)
+class Referring:
+    """The loss of DPOTrainer; that of "aot" pair by pair."""
+
+    def __init__(self, folder, base, scratch, more):
+        self.trainer = trainer_of(folder, base, scratch, more)
+        self.model = self.trainer.model.eval()
+        self.each = more.get("loss_type") == "aot"
+
+    def one(self, pairs):
+        batch = self.trainer.data_collator([dict(pair) for pair in pairs])
+        loss = self.trainer._compute_loss(self.model, batch, return_outputs=False)
+        noted = self.trainer._metrics["eval"]
+        return loss, torch.tensor([noted[m][-1] for m in METRICS])
+
+    def loss(self, pairs):
+        parts = [self.one([pair]) for pair in pairs] if self.each else [self.one(pairs)]
+        return [sum(part) / len(parts) for part in zip(*parts)]
+
+
+class Alone:
+    """The loss of CPOTrainer or ORPOTrainer."""
+
+    def __init__(self, base, scratch, kind):
+        _, trainer, config, more = kind
+        self.trainer = trainer(model=base, args=config(**settings(scratch, more)),
+                               processing_class=tokenizer_of(base),
+                               train_dataset=Dataset.from_list([DATA]))
+        self.model = self.trainer.model.eval()
+        self.names = METRICS + (NLL if more.get("cpo_alpha", 1) else ())
+        self.names += ODDS if trainer is ORPOTrainer else ()
+
+    def loss(self, pairs):
+        batch = {}
+        for side in ("chosen", "rejected"):
+            ids = [pair["prompt_ids"] + pair[side + "_ids"] for pair in pairs]
+            length = max(len(each) for each in ids)
+            begins = [len(pair["prompt_ids"]) for pair in pairs]
+            pad = [length - len(each) for each in ids]
+            batch[side + "_input_ids"] = torch.tensor([e + [0] * n for e, n in zip(ids, pad)])
+            batch[side + "_attention_mask"] = torch.tensor(
+                [[1] * len(e) + [0] * n for e, n in zip(ids, pad)])
+            batch[side + "_labels"] = torch.tensor(
+                [[-100] * b + e[b:] + [-100] * n for e, b, n in zip(ids, begins, pad)])
+        loss, noted = self.trainer.get_batch_loss_metrics(self.model, batch, "train")
+        return loss, torch.tensor([noted[m] for m in self.names])
+
+
+def open_golden(name, scratch):
+    if name in ALONE:
+        base = ALONE[name][0]
+        return base, Alone(load(base), scratch, ALONE[name])
+    adapter, more = REFERRING[name]
+    folder = os.path.join(GOLDEN, "adapters", adapter)
     with open(os.path.join(folder, "base")) as file:
         base = file.read().strip()
-    golden = load_file(os.path.join(GOLDEN, "models", base, "golden.safetensors"))
-    windows = cut_pairs(golden["tokens"].flatten())
-    pairs = [pair for window in windows for pair in window]
+    return base, Referring(folder, load(base), scratch, more)
+
+
+def make(name, out):
     with tempfile.TemporaryDirectory() as scratch:
-        trainer = trainer_of(folder, load(base), scratch)
-    model = trainer.model.eval()
-    batch = trainer.data_collator([dict(pair) for pair in pairs])
+        base, golden = open_golden(name, scratch)
+    tokens = load_file(os.path.join(GOLDEN, "models", base, "golden.safetensors"))["tokens"]
+    windows = cut_pairs(tokens.flatten())
+    pairs = [pair for window in windows for pair in window]
     result = pack(windows)
-    named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
+    named = [(n, p) for n, p in golden.model.named_parameters() if p.requires_grad]
     optimizer, losses = optimizer_of(named), []
     for step in range(STEPS):
-        loss = trainer._compute_loss(model, batch, return_outputs=False)
-        model.zero_grad()
+        loss, metrics = golden.loss(pairs)
+        golden.model.zero_grad()
         loss.backward()
         if step == 0:
-            noted = trainer._metrics["eval"]
-            result["metrics"] = torch.tensor([loss.item()] + [noted[m][-1] for m in METRICS])
+            result["metrics"] = torch.cat([loss.detach().reshape(1), metrics])
             for n, p in named:
                 result["grad." + saved_name(n)] = p.grad.clone()
         torch.nn.utils.clip_grad_norm_([p for _, p in named], 1.0)
@@ -134,7 +219,7 @@ def main():
     torch.set_num_threads(1)
     torch.manual_seed(1)
     os.makedirs(out, exist_ok=True)
-    for name in ADAPTERS:
+    for name in sys.argv[2:] or REFERRING | ALONE:
         make(name, out)
 
 

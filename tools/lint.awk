@@ -135,7 +135,7 @@ BEGIN {
     rank["train"] = rank["report"] = 11
     rank["run"] = 12
     rank["cli"] = 13
-    public_layer["status.h"] = public_layer["version.h"] = public_layer["account.h"] = public_layer["device.h"] = public_layer["observer.h"] = public_layer["speeds.h"] = public_layer["custom.h"] = "base"
+    public_layer["status.h"] = public_layer["version.h"] = public_layer["account.h"] = public_layer["device.h"] = public_layer["observer.h"] = public_layer["speeds.h"] = public_layer["custom.h"] = public_layer["preference.h"] = "base"
     public_layer["io.h"] = public_layer["memory.h"] = "io"
     public_layer["comm.h"] = "comm"
     public_layer["nn.h"] = "autograd"

@@ -1,4 +1,4 @@
-/* account.h - what is measured of a step: memory, transfers and stalls; preferences. */
+/* account.h - what is measured of a step: memory, transfers and stalls. */
 #ifndef HILBERT_ACCOUNT_H
 #define HILBERT_ACCOUNT_H
 
@@ -7,15 +7,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* Means over the pairs of answers of a step or an evaluation, under the names of TRL. A reward is
-   beta times the difference of an answer's log probability to that under the reference model. */
-typedef struct hil_preferences {
-    int64_t pairs; /* 0: the loss is not that of preferences, and all below is 0 */
-    double reward_chosen, reward_rejected;
-    double accuracy; /* fraction of the pairs whose chosen answer has the higher reward */
-    double logp_chosen, logp_rejected;
-} hil_preferences;
 
 /* Seconds in which compute stalled, by what it waited for. */
 typedef struct hil_wait_seconds {

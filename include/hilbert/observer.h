@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "hilbert/account.h"
+#include "hilbert/preference.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -13,6 +13,7 @@
 #include "hilbert/io.h"
 #include "hilbert/memory.h"
 #include "hilbert/observer.h"
+#include "hilbert/preference.h"
 #include "hilbert/schedule.h"
 #include "hilbert/status.h"
 
@@ -100,10 +101,11 @@ typedef struct hil_train_options {
     bool keep_best;   /* keep the checkpoint with the lowest eval loss; it becomes the model */
     int64_t patience; /* stop after so many evaluations without a lower loss; 0: never */
     const char *base_dtype; /* of the base of an adapter: "nf4", "int8", ...; NULL: dtype */
-    /* What is minimized: "cross-entropy", or "dpo", the loss of direct preference optimization, for
-       pairs of answers and an adapter; the model without it is the reference. */
+    /* What is minimized: "cross-entropy", or for pairs of answers "dpo", "robust", "ipo", "hinge",
+       "apo_zero", "apo_down", with an adapter, since the model without it is the reference, or
+       "cpo", "simpo", "orpo". */
     const char *loss;
-    double beta;     /* of dpo: how far the model may go from the reference; 0: 0.1 */
+    double beta;     /* of losses that compare answers; 0: 0.1, with simpo 2 */
     hil_curve curve; /* instead of lr, schedule and warmup, unless its kind is HIL_CURVE_NONE */
     hil_loss_scale loss_scale; /* of fp16; all 0: the default */
     /* A checkpoint of DeepSpeed to go on from: weights, moments and step; NULL: none. */
@@ -114,6 +116,7 @@ typedef struct hil_train_options {
     int64_t sample_every;      /* steps between samples of text; 0: none */
     const char *sample_prompt; /* what samples continue; NULL: the beginning of a text */
     double min_lr;             /* what the rate falls to, with cosine and linear */
+    hil_preference_choice preference; /* beside `loss` */
 } hil_train_options;
 
 typedef struct hil_train_result {
@@ -164,13 +167,14 @@ typedef struct hil_eval_options {
     const char *loss;     /* as in training */
     double beta;
     int64_t micro_batch; /* batch, by its name in training; 0: as `batch` says */
+    hil_preference_choice preference;
 } hil_eval_options;
 typedef struct hil_eval_result {
     double loss, perplexity, seconds, seconds_to_first_batch;
     int64_t tokens;       /* predicted */
     double learned_share; /* fraction of the data's tokens that were predicted */
     hil_examples examples;
-    hil_preferences preferences; /* with the loss "dpo", whose perplexity means nothing */
+    hil_preferences preferences; /* with a loss of pairs, whose perplexity means nothing */
     double aux_loss;             /* as in hil_step_result */
 } hil_eval_result;
 HIL_API void hil_eval_defaults_sized(hil_eval_options *options, size_t size);

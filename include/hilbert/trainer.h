@@ -7,6 +7,7 @@
 #include "hilbert/device.h"
 #include "hilbert/memory.h"
 #include "hilbert/nn.h"
+#include "hilbert/preference.h"
 #include "hilbert/schedule.h"
 
 #ifdef __cplusplus
@@ -50,11 +51,11 @@ typedef struct hil_trainer_options {
     /* How the blocks' matrices that are not trained are kept: "nf4", "int8", "fp8", "bf16"; they
        are expanded where they are used. NULL: in `dtype`. */
     const char *base_dtype;
-    /* Above 0: the loss is that of direct preference optimization, with this beta, and the model
-       without its adapter is the reference. Documents 2k and 2k + 1 of a sequence are the chosen
-       and the rejected answer of a pair; a document begins where `first` of a batch names the place
+    /* Losses that compare answers. Where there is a reference, it is the model without its adapter,
+       which must be all that is trained. Documents 2k and 2k + 1 of a sequence are the chosen and
+       the rejected answer of a pair; a document begins where `first` of a batch names the place
        itself. A pair without targets does not count. */
-    double dpo_beta;
+    hil_preference_loss preference;
     hil_loss_scale loss_scale; /* of fp16; all 0: the default */
 } hil_trainer_options;
 

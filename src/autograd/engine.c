@@ -10,7 +10,7 @@
 
 static hil_status make_room(hil_engine *e, int64_t group)
 {
-    int64_t slots = e->options.beta > 0 ? 2 * group : group;
+    int64_t slots = hil_reference_wanted(e->options.preference.kind) ? 2 * group : group;
     if (slots <= e->held_slots) return HIL_OK;
     hil_free(e->held);
     e->held = NULL;
@@ -122,6 +122,7 @@ hil_status hil_engine_begin(hil_engine *e, const hil_step *step)
     e->context.seed = step->seed;
     e->context.step = step->step;
     e->context.loss_scale = step->scale;
+    e->context.token_weight = step->token_weight;
     e->visits = 0;
     hil_status status;
     HIL_TRY_DONE(make_room(e, group));
@@ -329,7 +330,7 @@ static hil_status begin(hil_engine **out, hil_model *model, const hil_engine_opt
                                .store = model->store,
                                .compute = options->compute,
                                .speeds = options->speeds,
-                               .beta = options->beta,
+                               .preference = options->preference,
                                .input = &e->input,
                                .earlier = hil_visit_earlier};
     e->input.pool = options->pool;

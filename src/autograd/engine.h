@@ -25,7 +25,7 @@ typedef struct hil_engine_options {
     bool prefetch;            /* of what the next visits read */
     hil_comm *comm;           /* borrowed; shows what this rank does. NULL: one rank */
     const hil_speeds *speeds; /* borrowed; in a rehearsal only */
-    double beta;              /* above 0: the loss is that of preferences: [Note: reference] */
+    hil_preference_loss preference;
     /* Called at every renewal, on the caller's thread, or NULL. *again, false before: the
        micro-batches since the last renewal run once more. */
     hil_status (*renewed)(void *context, bool *again);
@@ -60,6 +60,7 @@ typedef struct hil_step {
     uint64_t seed;
     int64_t step;
     float scale;
+    double token_weight; /* of hil_preference_attr */
 } hil_step;
 /* Computes the step on the CPU, or queues all of it on the device. The micro-batches' arrays are
    borrowed during the call only. */

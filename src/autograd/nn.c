@@ -417,7 +417,8 @@ hil_status hil_combine(hil_tape *t, hil_value *rows, const hil_routing *routing,
 hil_status hil_balance_loss(hil_tape *t, hil_value *used, int64_t layers, double coefficient)
 {
     hil_context *c = t->context;
-    if (c->mode == HIL_MODE_LOGITS || c->mode == HIL_MODE_GENERATE || c->beta > 0) return HIL_OK;
+    if (c->mode == HIL_MODE_LOGITS || c->mode == HIL_MODE_GENERATE) return HIL_OK;
+    if (c->preference.kind != HIL_PREFER_NONE) return HIL_OK;
     const hil_shape *batch = &t->batch[1]->tensor.shape;
     hil_balance_attr attr = {coefficient, layers * hil_shape_count(batch)};
     hil_value *loss;
@@ -457,30 +458,74 @@ static hil_tensor reference_tensor(const hil_tape *t)
     return (hil_tensor){HIL_F32, t->batch[1]->tensor.shape, t->context->reference};
 }
 
-/* Adds the numbers of the pairs of answers in the batch to the tape's. */
-static hil_status prefer(hil_tape *t, hil_value *loss)
+/* Adds the numbers of the pairs of answers in the batch to the tape's. `gradient`: that of `loss`.
+ */
+static hil_status prefer(hil_tape *t, hil_value *loss, hil_value **gradient)
 {
     hil_context *c = t->context;
-    hil_preference_attr attr = {c->beta};
-    hil_tensor of_reference = reference_tensor(t);
-    hil_value *reference, *numbers;
+    hil_preference_attr attr = {c->preference, c->token_weight};
+    bool refers = hil_reference_wanted(c->preference.kind);
+    hil_tensor of_reference = refers ? reference_tensor(t) : loss->tensor;
+    hil_value *reference, *out[2];
     HIL_TRY(hil_tape_borrow(t, &of_reference, false, &reference));
     HIL_TRY(hil_tape_apply(t,
                            &(hil_apply){&hil_op_preference,
                                         &attr,
                                         4,
-                                        1,
+                                        2,
                                         0,
                                         {loss, reference, t->batch[3], t->batch[1]},
                                         {NULL}},
-                           &numbers));
+                           out));
     hil_tensor each = of_reference;
-    each.data = numbers->tensor.data;
+    each.data = out[0]->tensor.data;
     for (int k = 0; k < HIL_PREFERENCES && t->loss; ++k) {
         HIL_TRY(hil_op_sum(c->device, c->pool, &each, t->loss + k));
         each.data = (char *)each.data + hil_tensor_bytes(&each);
     }
+    *gradient = out[1];
     return HIL_OK;
+}
+
+/* What hil_head_loss_with computes. */
+typedef struct head {
+    hil_value *x;
+    hil_param *weight, *bias; /* bias: NULL: none */
+    hil_head_attr attr;
+} head;
+
+/* The loss of each position; `gradient`: that of the step's loss by it, NULL: see hil_op_head. */
+static hil_status find_losses(hil_tape *t, const head *h, hil_value *gradient, hil_value **loss)
+{
+    return hil_tape_apply(t,
+                          &(hil_apply){&hil_op_head,
+                                       &h->attr,
+                                       gradient ? 3 : 2,
+                                       1,
+                                       h->bias ? 2 : 1,
+                                       {h->x, t->batch[1], gradient},
+                                       {h->weight, h->bias}},
+                          loss);
+}
+
+/* The gradient of a trained weight needs the gradient of each position's loss, which follows from
+   the losses of whole answers. So the losses are computed first, without gradients, and a second
+   time with them. */
+static hil_status prefer_trained(hil_tape *t, const head *h)
+{
+    bool differentiate = t->differentiate;
+    hil_value *loss, *gradient;
+    t->differentiate = false;
+    hil_status status = find_losses(t, h, NULL, &loss);
+    t->differentiate = differentiate;
+    HIL_TRY(status);
+    HIL_TRY(prefer(t, loss, &gradient));
+    return find_losses(t, h, gradient, &loss);
+}
+
+static bool is_trained(const head *h)
+{
+    return hil_param_trainable(h->weight) || (h->bias && hil_param_trainable(h->bias));
 }
 
 void hil_head_defaults_sized(hil_head_options *options, size_t size)
@@ -506,17 +551,19 @@ hil_status hil_head_loss_with(hil_tape *t, hil_value *x, hil_param *weight,
     if (c->mode == HIL_MODE_LOGITS || c->mode == HIL_MODE_GENERATE)
         return read_logits(t, x, weight, &own);
     c->vocab = hil_param_spec_of(weight)->shape.dim[0];
-    hil_value *loss;
-    hil_head_attr attr = {c->beta > 0, own.cap};
-    int params = own.bias ? 2 : 1;
-    HIL_TRY(hil_tape_apply(
-        t, &(hil_apply){&hil_op_head, &attr, 2, 1, params, {x, t->batch[1]}, {weight, own.bias}},
-        &loss));
+    hil_value *loss, *gradient;
+    head h = {x, weight, own.bias, {.cap = own.cap}};
+    bool prefers = c->preference.kind != HIL_PREFER_NONE;
+    h.attr.prompts = c->preference.kind == HIL_PREFER_ORPO;
+    if (prefers && c->mode != HIL_MODE_TRACE && t->differentiate && is_trained(&h))
+        return prefer_trained(t, &h);
+    h.attr.weighted = prefers && t->differentiate;
+    HIL_TRY(find_losses(t, &h, NULL, &loss));
     if (c->mode == HIL_MODE_TRACE) return HIL_OK;
     hil_tensor reference = reference_tensor(t);
     if (c->without_adapter)
         return hil_op_convert(c->device, c->pool, &reference, &loss->tensor, false);
-    if (c->beta > 0) return prefer(t, loss);
+    if (prefers) return prefer(t, loss, &gradient);
     if (!t->loss) return HIL_OK;
     return hil_op_sum(c->device, c->pool, &loss->tensor, t->loss);
 }

@@ -110,7 +110,8 @@ typedef struct hil_context {
     bool training; /* dropout is on */
     bool last;     /* the step's last micro-batch on this rank: sums are complete after it */
     /* See the note in visit.h about the reference model. */
-    double beta;          /* of the preferences' loss; 0: cross-entropy */
+    hil_preference_loss preference;
+    double token_weight;  /* of hil_preference_attr */
     bool without_adapter; /* the reference model runs */
     void *reference;      /* its losses (sequences, length), fp32, of one micro-batch */
     uint64_t seed;

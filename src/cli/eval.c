@@ -38,15 +38,12 @@ static const hil_option options[] = {
     ROW("json", ON, json, NULL, "print one JSON object", .per_rank = true),
 };
 
-/* What is measured of pairs of answers, under TRL's names. */
 static void print_preferences(const hil_eval_result *r)
 {
-    const hil_preferences *p = &r->preferences;
-    printf("{\"loss\": %.17g, \"pairs\": %lld, \"rewards/chosen\": %.17g, "
-           "\"rewards/rejected\": %.17g, \"rewards/margins\": %.17g, "
-           "\"rewards/accuracies\": %.17g, \"logps/chosen\": %.17g, \"logps/rejected\": %.17g, ",
-           r->loss, (long long)p->pairs, p->reward_chosen, p->reward_rejected,
-           p->reward_chosen - p->reward_rejected, p->accuracy, p->logp_chosen, p->logp_rejected);
+    hil_preference_value each[HIL_PREFERENCE_VALUES];
+    int count = hil_preference_values(&r->preferences, each);
+    printf("{\"loss\": %.17g, \"pairs\": %lld, ", r->loss, (long long)r->preferences.pairs);
+    for (int i = 0; i < count; ++i) printf("\"%s\": %.17g, ", each[i].name, each[i].value);
 }
 
 static int print_result(const hil_eval_result *result, bool json)

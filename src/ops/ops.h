@@ -3,6 +3,7 @@
 #define HIL_OPS_OPS_H
 
 #include "hilbert/custom.h"
+#include "hilbert/preference.h"
 
 #include "ops/op.h"
 
@@ -227,37 +228,59 @@ typedef struct hil_dropout_attr {
 } hil_dropout_attr;
 extern const hil_op hil_op_dropout;
 
-/* in: x (B, T, C), targets (B, T) int32 (-1: no loss); param 0: weight (V, C), param 1 (optional):
-   bias (V); out: loss per position (B, T) fp32, 0 where there is none. With call->differentiate the
-   forward also computes the gradient of x times loss_scale (saved) and adds the weight's gradient,
-   chunk by chunk, so that logits exist for one chunk only; backward returns the saved gradient. */
+/* in: x (B, T, C), targets (B, T) int32 (-1: no loss), optional weights (B, T) fp32: the gradient
+   of each loss, instead of loss_scale; param 0: weight (V, C), param 1 (optional): bias (V); out:
+   loss per position (B, T) fp32, 0 where there is none. With call->differentiate the forward also
+   computes the gradient of x times loss_scale (saved) and adds the weight's gradient, chunk by
+   chunk, so that logits exist for one chunk only; backward returns the saved gradient. */
 typedef struct hil_head_attr {
     bool weighted; /* saved without loss_scale; backward multiplies it by the gradient of each loss,
                       and the weight must be frozen */
     double cap;    /* logits become cap * tanh(logit / cap); 0: as they are */
+    bool prompts;  /* a target of -2 - t stands for t: [Note: prompts] */
 } hil_head_attr;
 extern const hil_op hil_op_head;
 
-/* The loss of direct preference optimization. in: loss per position (B, T) fp32, that of the
-   reference model, first (B, T) int32, targets (B, T) int32. Documents 2k and 2k + 1 of a sequence
-   are a pair, its chosen and its rejected answer; a document begins where first[t] is t, and a pair
-   without targets does not count. out: (HIL_PREFERENCES, B, T) fp32, one number of each pair at the
-   place where its rejected answer begins, 0 elsewhere. Backward gives loss_scale times the gradient
-   of the sum of all losses, whatever arrives for out. */
+/* [Note: prompts] Where the cross-entropy of a chosen answer includes its prompt (orpo), targets of
+   the prompt's tokens t are -2 - t: they have a loss, but do not belong to the answer. */
+static inline HIL_BOTH int32_t hil_targets_id(int32_t target, bool prompts)
+{
+    return prompts && target < -1 ? -2 - target : target;
+}
+
+/* The loss of pairs of answers. in: loss per position (B, T) fp32, that of the reference model
+   (anything where there is none), first (B, T) int32, targets (B, T) int32. Documents 2k and 2k + 1
+   of a sequence are a pair, its chosen and its rejected answer; a document begins where first[t] is
+   t, and a pair without targets does not count. out: (HIL_PREFERENCES, B, T) fp32, one number of
+   each pair at the place where its rejected answer begins, 0 elsewhere; and (B, T) fp32, loss_scale
+   times the gradient of the sum of all losses by the loss of each position, which backward returns,
+   whatever arrives for out. */
 typedef struct hil_preference_attr {
-    double beta;
+    hil_preference_loss loss;
+    double token_weight; /* of the cross-entropy of a token, in the sum of the losses */
 } hil_preference_attr;
 typedef enum hil_preference_number {
-    HIL_PREFERENCE_LOSS,          /* -log sigmoid(difference of the rewards) */
-    HIL_PREFERENCE_REWARD_CHOSEN, /* beta * (logp - logp of the reference) */
+    HIL_PREFERENCE_LOSS, /* without cross-entropy */
+    HIL_PREFERENCE_REWARD_CHOSEN,
     HIL_PREFERENCE_REWARD_REJECTED,
-    HIL_PREFERENCE_ACCURATE,    /* 1: the reward of the chosen one is higher; 0: not */
-    HIL_PREFERENCE_LOGP_CHOSEN, /* log probability of the answer */
-    HIL_PREFERENCE_LOGP_REJECTED,
+    HIL_PREFERENCE_ACCURATE,      /* 1: the reward of the chosen one is higher; 0: not */
+    HIL_PREFERENCE_LOGP_CHOSEN,   /* log probability of the answer; with simpo and orpo the mean */
+    HIL_PREFERENCE_LOGP_REJECTED, /* of its tokens */
+    HIL_PREFERENCE_PAIRS,         /* 1 */
+    HIL_PREFERENCE_NLL,           /* cross-entropy of the chosen answer, summed over its tokens */
+    HIL_PREFERENCE_NLL_TOKENS,
+    HIL_PREFERENCE_LOG_ODDS_RATIO,
+    HIL_PREFERENCE_LOG_ODDS,
     HIL_PREFERENCES,
     HIL_LOSS_AUXILIARY = HIL_PREFERENCE_REWARD_CHOSEN /* with cross-entropy: that of mixtures */
 } hil_preference_number;
 extern const hil_op hil_op_preference;
+
+/* Whether there is a reference model. */
+static inline HIL_BOTH bool hil_reference_wanted(hil_preference_kind kind)
+{
+    return kind >= HIL_PREFER_DPO && kind <= HIL_PREFER_APO_DOWN;
+}
 
 /* in: x (N, K), fp32 or bf16; out: 0.2 sqrt(max(N, K)) times the orthogonal matrix nearest to it,
    of the same dtype and shape. No gradient: an update rule computes with it.

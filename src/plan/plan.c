@@ -191,7 +191,7 @@ static hil_status choose(const hil_plan_request *r, const hil_observer *observer
                                .length = r->length,
                                .micro_batch = r->micro_batch,
                                .cache = r->cache,
-                               .beta = r->beta,
+                               .preference = r->preference,
                                .speeds = &out->machine.speeds,
                                .drives = out->drives,
                                .drive_count = out->drive_count},

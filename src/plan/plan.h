@@ -20,7 +20,7 @@ typedef struct hil_plan_request {
     bool training;
     int64_t sequences, length, micro_batch; /* of a step, on one rank */
     int64_t cache; /* positions of the key/value cache, to generate; with training, for samples */
-    double beta;   /* of hil_engine_options */
+    hil_preference_loss preference;
     hil_allowance allowance;
     int threads;
     bool prefetch, recompute;

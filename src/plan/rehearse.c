@@ -250,7 +250,7 @@ static hil_status open_stage(stage *s)
                                  .offloaded = plan->offloaded,
                                  .prefetch = plan->prefetch,
                                  .speeds = r->speeds,
-                                 .beta = r->beta,
+                                 .preference = r->preference,
                                  .renewed = note_renewal,
                                  .context = s};
     return hil_engine_create(&s->engine, r->model, &engine);

@@ -2,6 +2,8 @@
 #ifndef HIL_PLAN_REHEARSE_H
 #define HIL_PLAN_REHEARSE_H
 
+#include "hilbert/preference.h"
+
 #include "autograd/model.h"
 #include "store/plan.h"
 
@@ -13,7 +15,7 @@ typedef struct hil_rehearsal {
     bool training;                          /* false: a forward pass only */
     int64_t sequences, length, micro_batch; /* of a step */
     int64_t cache; /* positions of the key/value cache, to generate; with training, for samples */
-    double beta;   /* of hil_engine_options */
+    hil_preference_loss preference;
     const hil_speeds *speeds;
     const hil_drive *drives;
     int drive_count;

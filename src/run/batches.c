@@ -45,7 +45,7 @@ typedef struct evaluation {
     hil_trainer *trainer;
     int64_t windows, sequences;
     double sum[HIL_PREFERENCES]; /* of the loss, and of what is measured of pairs */
-    double tokens, counted, pairs;
+    double tokens, counted;
 } evaluation;
 
 /* Computes windows [at, at + sequences). All ranks must compute batches of one shape, so a rank
@@ -66,12 +66,12 @@ static hil_status one_batch(evaluation *e, int64_t at, double *first)
     HIL_TRY(hil_trainer_loss(e->trainer, &batch, &part));
     if (at >= e->windows || !part.tokens) return HIL_OK;
     double counted = (double)hil_pairs_counted(&part);
-    e->sum[HIL_PREFERENCE_LOSS] += part.loss * counted;
-    hil_pairs_sum(&part.preferences, e->sum);
-    e->sum[HIL_LOSS_AUXILIARY] += part.aux_loss * counted; /* pairs have none */
     e->tokens += (double)part.tokens;
     e->counted += counted;
-    e->pairs += (double)part.preferences.pairs;
+    hil_pairs_sum(&part.preferences, e->sum);
+    if (part.preferences.pairs) return HIL_OK;
+    e->sum[HIL_PREFERENCE_LOSS] += part.loss * counted;
+    e->sum[HIL_LOSS_AUXILIARY] += part.aux_loss * counted;
     return HIL_OK;
 }
 
@@ -96,7 +96,6 @@ static hil_status all_batches(evaluation *e, double *first)
     }
     HIL_TRY(hil_comm_sum(comm, e->sum, HIL_PREFERENCES));
     HIL_TRY(hil_comm_sum(comm, &e->counted, 1));
-    HIL_TRY(hil_comm_sum(comm, &e->pairs, 1));
     return hil_comm_sum(comm, &e->tokens, 1);
 }
 
@@ -113,16 +112,16 @@ hil_status hil_batches_eval(hil_batches *b, hil_trainer *trainer, int64_t sequen
     hil_status status = all_batches(&e, first);
     if (status != HIL_OK) hil_comm_fail(trainer->options.comm, status);
     HIL_TRY(status);
-    double loss = e.sum[HIL_PREFERENCE_LOSS] / e.counted;
+    const hil_preference_loss *compared = &trainer->options.preference;
+    bool pairs = compared->kind != HIL_PREFER_NONE;
+    double loss = pairs ? hil_pairs_loss(compared, e.sum) : e.sum[HIL_PREFERENCE_LOSS] / e.counted;
     if (!isfinite(loss))
         status = hil_fail(HIL_ERR_NUMERIC, "the loss of the evaluation is not a finite number");
     HIL_TRY(hil_ranks_agree(trainer->options.comm, status));
-    *result = (hil_step_result){.loss = loss,
-                                .tokens = (int64_t)e.tokens,
-                                .preferences = hil_pairs_mean(e.sum, (int64_t)e.pairs)};
-    if (e.pairs == 0) {
-        result->preferences = (hil_preferences){0};
+    *result = (hil_step_result){.loss = loss, .tokens = (int64_t)e.tokens};
+    if (pairs)
+        result->preferences = hil_pairs_mean(e.sum);
+    else
         result->aux_loss = e.sum[HIL_LOSS_AUXILIARY] / e.counted;
-    }
     return HIL_OK;
 }

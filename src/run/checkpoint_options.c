@@ -3,6 +3,7 @@
 #include "run/checkpoint_options.h"
 
 #include "base/hash.h"
+#include "run/model_source.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,17 +20,20 @@ static json_t *adapter_options(const hil_train_options *o, const hil_run_state *
     if (hil_peft_key(a, &key) != HIL_OK) return NULL;
     snprintf(config, sizeof config, "%016llx", (unsigned long long)key);
     snprintf(base, sizeof base, "%016llx", (unsigned long long)run->base_key);
-    json_t *all = json_pack(
+    return json_pack(
         "{s:s, s:s, s:I, s:f, s:f, s:O, s:b, s:b, s:s, s:s}", "adapter", "lora", "base-dtype",
         o->base_dtype ? o->base_dtype : o->dtype, "rank", (json_int_t)a->rank, "alpha", a->alpha,
         "adapter-dropout", a->dropout, "targets", a->targets, "rslora", a->rslora, "dora", a->dora,
         "an adapter_config.json of checksum", config, "a base model of checksum", base);
-    if (!all || !(run->dpo_beta > 0)) return all;
-    if (json_object_set_new(all, "loss", json_string("dpo")) == 0 &&
-        json_object_set_new(all, "beta", json_real(run->dpo_beta)) == 0)
-        return all;
-    json_decref(all);
-    return NULL;
+}
+
+/* What --loss says, if it compares answers. */
+static json_t *loss_options(const hil_preference_loss *l)
+{
+    if (l->kind == HIL_PREFER_NONE) return json_object();
+    return json_pack("{s:s, s:f, s:f, s:f, s:f}", "loss", hil_source_loss_word(l->kind), "beta",
+                     l->beta, "label-smoothing", l->label_smoothing, "margin", l->margin,
+                     "nll-weight", l->nll_weight);
 }
 
 /* Options that decide the numbers of every run. */
@@ -90,7 +94,7 @@ static json_t *decisive_options(const hil_train_options *o, const hil_run_state 
     json_t *all = common_options(o, run);
     if ((!run->adapter || add_options(all, adapter_options(o, run))) &&
         (!(o->min_lr > 0) || add_options(all, json_pack("{s:f}", "min-lr", o->min_lr))) &&
-        add_options(all, deepspeed_options(o)))
+        add_options(all, loss_options(&run->preference)) && add_options(all, deepspeed_options(o)))
         return all;
     json_decref(all);
     return NULL;

@@ -20,7 +20,7 @@ typedef struct hil_run_state {
     const char *isa;                       /* instruction set that computed */
     double beta2;                          /* after the default was applied */
     int64_t ranks;                         /* that computed */
-    double dpo_beta;                       /* of hil_trainer_options */
+    hil_preference_loss preference;
     hil_scaling scaling;
     int64_t best_step; /* of the evaluation with the lowest loss; -1: none yet */
     double best_loss;

@@ -13,7 +13,8 @@
 
 void hil_eval_defaults_sized(hil_eval_options *options, size_t size)
 {
-    const hil_eval_options defaults = {.format = "auto",
+    const hil_eval_options defaults = {.preference = {.nll_weight = -1, .margin = -1},
+                                       .format = "auto",
                                        .train_on = "assistant",
                                        .loss = "cross-entropy",
                                        .dtype = "fp32",
@@ -29,7 +30,7 @@ typedef struct job {
     hil_batches batches;
     hil_model *model;
     hil_trainer *trainer;
-    double dpo_beta; /* of hil_trainer_options */
+    hil_preference_loss preference;
 } job;
 
 /* Without a given batch size, takes the largest that fits: the loss does not depend on it. */
@@ -104,7 +105,8 @@ static hil_status open_source(job *j, const hil_eval_options *o)
     HIL_TRY(hil_source_open(&j->source, o->model));
     HIL_TRY(hil_source_need_weights(&j->source, "eval"));
     HIL_TRY(hil_source_adapt_folder(&j->source, o->adapter));
-    HIL_TRY(hil_source_loss(&j->source, o->loss, o->beta, &j->dpo_beta));
+    const hil_loss_request loss = {o->loss, o->beta, o->preference};
+    HIL_TRY(hil_source_loss(&j->source, &loss, &j->preference));
     const hil_source_words words = {o->tokenizer, o->format};
     bool bytes;
     HIL_TRY(hil_source_check_data(&j->source, &words, o->data, o->data_count, &bytes));
@@ -113,15 +115,17 @@ static hil_status open_source(job *j, const hil_eval_options *o)
 
 static hil_status compare_options(const job *j, const hil_eval_options *o)
 {
-    char seq[32], batch[32], beta[32];
+    const hil_preference_loss *l = &j->preference;
+    char seq[32], batch[32], loss[160];
     snprintf(seq, sizeof seq, "%lld", (long long)j->seq);
     snprintf(batch, sizeof batch, "%lld", (long long)o->batch);
-    snprintf(beta, sizeof beta, "%.17g", j->dpo_beta);
+    snprintf(loss, sizeof loss, "%s, %.17g, %.17g, %.17g, %.17g", hil_source_loss_word(l->kind),
+             l->beta, l->label_smoothing, l->margin, l->nll_weight);
     hil_fact fact[] = {{"--seq", seq},
                        {"--batch", batch},
                        {"--dtype", o->dtype},
                        {"--base-dtype", o->base_dtype ? o->base_dtype : o->dtype},
-                       {"--beta of --loss dpo", beta}};
+                       {"--loss and its numbers", loss}};
     return hil_comm_compare(o->comm, HIL_OK, fact, sizeof fact / sizeof *fact,
                             "all ranks must have the same options");
 }
@@ -138,7 +142,7 @@ static hil_status run_job(job *j, const hil_eval_options *o, hil_eval_result *re
     int64_t sequences = o->batch > 0 ? o->batch : BATCH_TOKENS / j->seq;
     hil_eval_trainer(o, sequences < 1 ? 1 : sequences, j->seq, &options);
     options.comm = o->comm;
-    options.dpo_beta = j->dpo_beta;
+    options.preference = j->preference;
     HIL_TRY(load(j, &options, o->batch > 0));
     j->batches =
         (hil_batches){.data = j->data, .observer = j->observer, .stop = o->stop, .seq = j->seq};

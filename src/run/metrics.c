@@ -94,22 +94,15 @@ static const char *number(char out[32], double value)
     return out;
 }
 
-/* The numbers of pairs of answers under TRL's names; nothing where there are none. */
+/* The numbers of pairs of answers; nothing where there are none. */
 static hil_status print_preferences(hil_text *line, const char *prefix, const hil_preferences *p)
 {
-    if (!p->pairs) return HIL_OK;
-    const struct {
-        const char *name;
-        double value;
-    } each[] = {{"rewards/chosen", p->reward_chosen},
-                {"rewards/rejected", p->reward_rejected},
-                {"rewards/margins", p->reward_chosen - p->reward_rejected},
-                {"rewards/accuracies", p->accuracy},
-                {"logps/chosen", p->logp_chosen},
-                {"logps/rejected", p->logp_rejected}};
+    hil_preference_value each[HIL_PREFERENCE_VALUES];
     char value[32];
+    if (!p->pairs) return HIL_OK;
+    int count = hil_preference_values(p, each);
     HIL_TRY(hil_text_print(line, ", \"%spairs\": %lld", prefix, (long long)p->pairs));
-    for (size_t i = 0; i < sizeof each / sizeof *each; ++i)
+    for (int i = 0; i < count; ++i)
         HIL_TRY(hil_text_print(line, ", \"%s%s\": %s", prefix, each[i].name,
                                number(value, each[i].value)));
     return HIL_OK;

@@ -13,7 +13,6 @@
 #include <strings.h>
 
 #define DEFAULT_RANK 16
-#define DEFAULT_BETA 0.1
 
 /* The name of an option that describes a new adapter and was given; NULL: none. */
 static const char *given(const hil_adapter_choice *c)
@@ -78,25 +77,6 @@ hil_status hil_source_adapt(hil_source *s, const hil_adapter_choice *c)
         return hil_fail(HIL_ERR_USAGE, "--%s: the adapter in %s says that itself", option,
                         c->source);
     return hil_source_adapt_folder(s, c->source);
-}
-
-hil_status hil_source_loss(hil_source *s, const char *loss, double asked, double *beta)
-{
-    bool pairs = loss && strcmp(loss, "dpo") == 0;
-    *beta = 0;
-    s->pairs = pairs;
-    if (loss && !pairs && strcmp(loss, "cross-entropy") != 0)
-        return hil_fail(HIL_ERR_USAGE, "--loss must be cross-entropy or dpo, not '%s'", loss);
-    if (!pairs && asked > 0)
-        return hil_fail(HIL_ERR_USAGE,
-                        "--beta is the strength of a preference: give --loss dpo too");
-    if (!pairs) return HIL_OK;
-    if (!s->adapter.root)
-        return hil_fail(HIL_ERR_USAGE,
-                        "--loss dpo compares the model with what it was before, which without an "
-                        "adapter would be a second model: give --adapter as well");
-    *beta = asked > 0 ? asked : DEFAULT_BETA;
-    return HIL_OK;
 }
 
 /* Weights that the folder has in few bits are kept so. */

@@ -229,15 +229,18 @@ static void note_files(void *context, const char *line)
 /* Pairs of answers are never mixed with other records. */
 static hil_status check_pairs(const hil_source *s, hil_dataset_options *o)
 {
-    if (!s->pairs && o->format == HIL_FORMAT_PREFERENCE)
-        return hil_fail(HIL_ERR_USAGE, "--format preference is for --loss dpo");
-    if (!s->pairs) return HIL_OK;
+    if (!s->loss && o->format == HIL_FORMAT_PREFERENCE)
+        return hil_fail(HIL_ERR_USAGE,
+                        "--format preference is for losses that compare answers, as --loss dpo");
+    if (!s->loss) return HIL_OK;
     if (o->format != HIL_FORMAT_AUTO && o->format != HIL_FORMAT_PREFERENCE)
         return hil_fail(HIL_ERR_USAGE,
-                        "--loss dpo learns from pairs of answers: leave --format out, or give "
-                        "--format preference");
+                        "--loss %s learns from pairs of answers: leave --format out, or give "
+                        "--format preference",
+                        s->loss);
     if (o->answers == HIL_ANSWERS_ALL)
-        return hil_fail(HIL_ERR_USAGE, "--loss dpo compares answers alone, not --train-on all");
+        return hil_fail(HIL_ERR_USAGE, "--loss %s compares answers alone, not --train-on all",
+                        s->loss);
     o->format = HIL_FORMAT_PREFERENCE;
     o->answers = HIL_ANSWERS_LAST;
     return HIL_OK;

@@ -28,7 +28,7 @@ typedef struct hil_source {
     uint64_t config_key;      /* hash of everything in config.json that decides what is computed */
     hil_tokenizer *tokenizer; /* NULL: bytes are token ids */
     int64_t eot;              /* end-of-text between documents, -1: none */
-    bool pairs;               /* the data are pairs of answers; set by hil_source_loss */
+    const char *loss;         /* its word, if it compares answers; set by hil_source_loss */
 } hil_source;
 
 hil_status hil_source_open(hil_source *source, const char *path);
@@ -63,9 +63,18 @@ hil_status hil_source_need_weights(const hil_source *source, const char *command
    borrowed; NULL: none. Call before hil_source_load. */
 hil_status hil_source_adapt(hil_source *source, const hil_adapter_choice *choice);
 hil_status hil_source_adapt_folder(hil_source *source, const char *folder);
-/* Reads the options --loss and --beta, NULL and 0 where they were not given. *beta: that of
-   hil_trainer_options; 0: cross-entropy. Call after one of the two above. */
-hil_status hil_source_loss(hil_source *source, const char *loss, double asked, double *beta);
+/* model_loss.c: --loss and the options beside it; word is NULL and beta 0 where they were not
+   given. Call after one of the two above. */
+typedef struct hil_loss_request {
+    const char *word;
+    double beta;
+    hil_preference_choice choice;
+} hil_loss_request;
+hil_status hil_source_loss(hil_source *source, const hil_loss_request *request,
+                           hil_preference_loss *loss);
+/* The word of --loss, and back; NULL is cross-entropy. */
+const char *hil_source_loss_word(hil_preference_kind kind);
+hil_status hil_source_loss_read(const char *word, hil_preference_kind *kind);
 /* Builds the model, with its adapter. The caller destroys it. */
 hil_status hil_source_build(hil_source *source, hil_model **out);
 /* Loads or initialises the adapter's parameters; called by hil_source_load. */

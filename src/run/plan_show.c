@@ -36,7 +36,7 @@ typedef struct show {
     int ranks;
     int64_t seq, share, micro_batch; /* share: sequences of each rank */
     int64_t context;                 /* of a chat; 0: training */
-    double dpo_beta;                 /* of hil_trainer_options */
+    hil_preference_loss preference;
     const hil_trial *trial;
     int64_t layers, parameters, active; /* of the model that is asked for */
     hil_planned planned;
@@ -173,10 +173,11 @@ static hil_status open_model(show *s)
     if (s->trial->width) widen(&s->source.config, s->trial->width);
     HIL_TRY(set_lengths(s));
     HIL_TRY(hil_source_adapt(&s->source, &o->adapter));
-    HIL_TRY(hil_source_loss(&s->source, o->loss, o->beta, &s->dpo_beta));
+    const hil_loss_request loss = {o->loss, o->beta, o->preference};
+    HIL_TRY(hil_source_loss(&s->source, &loss, &s->preference));
     HIL_TRY(build_model(s));
     HIL_TRY(hil_freeze(s->model->store, o->freeze, o->freeze_count));
-    if (s->dpo_beta > 0) HIL_TRY(hil_pairs_check(s->model));
+    HIL_TRY(hil_pairs_check(s->model, &s->preference));
     hil_store_options store = {.compute = s->dtype,
                                .training = !s->context,
                                .tile_size = o->tile_size,
@@ -222,7 +223,7 @@ static hil_status make_plan(show *s)
         .length = s->seq,
         .cache = cache,
         .micro_batch = s->micro_batch,
-        .beta = s->dpo_beta,
+        .preference = s->preference,
         .allowance = {.memory = o->memory, .sharers = on_machine, .room_sharers = sharers},
         .threads = threads,
         .zero = o->zero,

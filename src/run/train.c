@@ -22,6 +22,7 @@ void hil_train_defaults_sized(hil_train_options *options, size_t size)
     hil_trainer_options trainer;
     hil_trainer_defaults(&trainer);
     const hil_train_options defaults = {
+        .preference = {.nll_weight = -1, .margin = -1},
         .format = "auto",
         .train_on = "assistant",
         .loss = "cross-entropy",
@@ -122,19 +123,20 @@ static void compare_best(hil_run_state *run, double loss)
 /* The result over the tokens, or pairs, of all sets. */
 static hil_step_result join_sets(const job *j)
 {
-    double sum[HIL_PREFERENCES] = {0}, counted = 0;
-    int64_t pairs = 0;
+    double sum[HIL_PREFERENCES] = {0}, loss = 0, aux_loss = 0, counted = 0;
+    bool pairs = j->run.preference.kind != HIL_PREFER_NONE;
     for (size_t i = 0; i < j->set_count; ++i) {
         const hil_step_result *each = &j->sets[i].result;
-        sum[HIL_PREFERENCE_LOSS] += each->loss * (double)hil_pairs_counted(each);
+        double tokens = (double)each->tokens;
         hil_pairs_sum(&each->preferences, sum);
-        sum[HIL_LOSS_AUXILIARY] += each->aux_loss * (double)hil_pairs_counted(each);
-        counted += (double)hil_pairs_counted(each);
-        pairs += each->preferences.pairs;
+        loss += each->loss * tokens;
+        aux_loss += each->aux_loss * tokens;
+        counted += tokens;
     }
-    return (hil_step_result){.loss = sum[HIL_PREFERENCE_LOSS] / counted,
-                             .aux_loss = pairs ? 0 : sum[HIL_LOSS_AUXILIARY] / counted,
-                             .preferences = hil_pairs_mean(sum, pairs)};
+    if (pairs)
+        return (hil_step_result){.loss = hil_pairs_loss(&j->run.preference, sum),
+                                 .preferences = hil_pairs_mean(sum)};
+    return (hil_step_result){.loss = loss / counted, .aux_loss = aux_loss / counted};
 }
 
 static hil_status evaluate(job *j, double *loss)

@@ -40,8 +40,11 @@ hil_status hil_training_check(const hil_train_options *o)
                         o->keep_best ? "--keep-best" : "--patience");
     if (o->sample_prompt && !o->sample_every)
         return hil_fail(HIL_ERR_USAGE, "--sample-prompt needs --sample-every N");
-    if (o->sample_every && o->loss && strcmp(o->loss, "dpo") == 0)
-        return hil_fail(HIL_ERR_USAGE, "--sample-every and --loss dpo contradict each other");
+    hil_preference_kind kind;
+    HIL_TRY(hil_source_loss_read(o->loss, &kind));
+    if (o->sample_every && kind != HIL_PREFER_NONE)
+        return hil_fail(HIL_ERR_USAGE, "--sample-every and --loss %s contradict each other",
+                        o->loss);
     if (o->keep_best && !o->keep)
         return hil_fail(HIL_ERR_USAGE, "--keep-best and --keep 0 contradict each other");
     if (o->base_dtype && !o->adapter.source)
@@ -53,11 +56,11 @@ hil_status hil_training_check(const hil_train_options *o)
         return hil_fail(HIL_ERR_USAGE, "--resume-deepspeed and --adapter contradict each other");
     if (o->steps > 0 && o->epochs > 0)
         return hil_fail(HIL_ERR_USAGE, "--steps and --epochs contradict each other");
-    if (o->loss && strcmp(o->loss, "dpo") == 0 && o->adapter.saves)
-        return hil_fail(
-            HIL_ERR_USAGE,
-            "--modules-to-save trains parts of the model, which --loss dpo needs as they "
-            "are: they are the reference");
+    if (hil_reference_wanted(kind) && o->adapter.saves)
+        return hil_fail(HIL_ERR_USAGE,
+                        "--modules-to-save trains parts of the model, which --loss %s needs as "
+                        "they are: they are the reference",
+                        o->loss);
     HIL_TRY(check_range("steps", (double)o->steps, 0, 1e15));
     HIL_TRY(check_range("epochs", o->epochs, 0, 1e9));
     HIL_TRY(check_range("batch", (double)o->batch, 1, 1e9));
@@ -135,7 +138,7 @@ static hil_status open_model(job *j)
     }
     trainer.device = o->device;
     trainer.memory = o->memory;
-    trainer.dpo_beta = j->run.dpo_beta;
+    trainer.preference = j->run.preference;
     trainer.loss_scale = o->loss_scale;
     trainer.prefetch = o->prefetch;
     trainer.plan = o->plan;
@@ -389,7 +392,8 @@ static hil_status open_source(job *j)
     HIL_TRY(hil_training_check(o));
     HIL_TRY(hil_source_open(&j->source, o->model));
     HIL_TRY(hil_source_adapt(&j->source, &o->adapter));
-    HIL_TRY(hil_source_loss(&j->source, o->loss, o->beta, &j->run.dpo_beta));
+    const hil_loss_request loss = {o->loss, o->beta, o->preference};
+    HIL_TRY(hil_source_loss(&j->source, &loss, &j->run.preference));
     if (j->rank == 0) HIL_TRY(hil_source_keep(&j->source));
     j->run.config_key = j->source.config_key;
     HIL_TRY(hil_source_seq(&j->source, o->seq, &j->run.seq));

@@ -3,10 +3,11 @@
 
 #include "store/store.h"
 
-hil_status hil_pairs_check(const hil_model *model)
+hil_status hil_pairs_check(const hil_model *model, const hil_preference_loss *loss)
 {
     size_t adapters = 0;
     const char *other = NULL;
+    if (!hil_reference_wanted(loss->kind)) return HIL_OK;
     for (size_t i = 0; i < hil_store_count(model->store); ++i) {
         const hil_param *p = hil_store_at(model->store, i);
         const hil_param_spec *spec = hil_param_spec_of(p);
@@ -17,47 +18,107 @@ hil_status hil_pairs_check(const hil_model *model)
         return hil_fail(HIL_ERR_USAGE, "a model without adapter cannot be its own reference");
     if (other)
         return hil_fail(HIL_ERR_USAGE,
-                        "--loss dpo: %s would be trained beside the adapter, but the model without "
+                        "--loss: %s would be trained beside the adapter, but the model without "
                         "adapter is the reference and must not change (no --modules-to-save, and "
                         "\"bias\": \"none\" in adapter_config.json)",
                         other);
     return HIL_OK;
 }
 
-int64_t hil_pairs_count(const hil_batch *b)
+/* A document of a sequence; places are those of all positions of the batch. */
+typedef struct document {
+    int64_t begin, end;
+    int64_t learned; /* its targets */
+} document;
+
+static document document_at(const hil_batch *b, int64_t begin)
 {
-    int64_t pairs = 0, documents = 0;
-    bool learned = false; /* in the pair so far */
-    for (int64_t i = 0; i < b->sequences * b->length; ++i) {
-        int64_t at = i % b->length;
-        if (at == 0) documents = 0;
-        if (b->first[i] == at && documents++ % 2 == 0) learned = false;
-        if (b->target[i] < 0 || learned) continue;
-        learned = true;
-        ++pairs;
-    }
-    return pairs;
+    int64_t at = begin % b->length, end = begin - at + b->length;
+    document d = {begin, begin, 0};
+    for (; d.end < end && (d.end == begin || b->first[d.end] == at); ++d.end)
+        d.learned += b->target[d.end] >= 0;
+    return d;
 }
 
-hil_preferences hil_pairs_mean(const double sum[HIL_PREFERENCES], int64_t pairs)
+/* The pair that begins at *at, which becomes the place after it. False: it does not count, or is
+   padding, a document without another in its sequence. */
+static bool read_pair(const hil_batch *b, int64_t *at, document pair[2])
 {
-    double each = pairs ? 1 / (double)pairs : 0;
+    pair[0] = document_at(b, *at);
+    *at = pair[0].end;
+    if (*at % b->length == 0) return false;
+    pair[1] = document_at(b, *at);
+    *at = pair[1].end;
+    return pair[0].learned || pair[1].learned;
+}
+
+hil_pairs_size hil_pairs_measure(const hil_batch *b, const hil_preference_loss *loss)
+{
+    hil_pairs_size out = {0};
+    document pair[2];
+    bool prompts = loss->kind == HIL_PREFER_ORPO;
+    for (int64_t at = 0; at < b->sequences * b->length;) {
+        if (!read_pair(b, &at, pair)) continue;
+        ++out.pairs;
+        if (loss->nll_weight > 0)
+            out.tokens += prompts ? pair[0].end - pair[0].begin - 1 : pair[0].learned;
+    }
+    return out;
+}
+
+void hil_pairs_read_prompts(const hil_batch *b, int32_t *target)
+{
+    document pair[2];
+    for (int64_t i = 0; i < b->sequences * b->length; ++i)
+        target[i] = b->target[i] < 0 ? -1 : b->target[i];
+    for (int64_t at = 0; at < b->sequences * b->length;) {
+        if (!read_pair(b, &at, pair)) continue;
+        for (int64_t i = pair[0].begin; i + 1 < pair[0].end; ++i)
+            if (target[i] < 0) target[i] = -2 - b->token[i + 1];
+    }
+}
+
+static double mean_of(double sum, double count)
+{
+    return count > 0 ? sum / count : 0;
+}
+
+double hil_pairs_loss(const hil_preference_loss *loss, const double sum[HIL_PREFERENCES])
+{
+    double nll = mean_of(sum[HIL_PREFERENCE_NLL], sum[HIL_PREFERENCE_NLL_TOKENS]);
+    return sum[HIL_PREFERENCE_LOSS] / sum[HIL_PREFERENCE_PAIRS] + loss->nll_weight * nll;
+}
+
+hil_preferences hil_pairs_mean(const double sum[HIL_PREFERENCES])
+{
+    double pairs = sum[HIL_PREFERENCE_PAIRS], tokens = sum[HIL_PREFERENCE_NLL_TOKENS];
     return (hil_preferences){
-        .pairs = pairs,
-        .reward_chosen = sum[HIL_PREFERENCE_REWARD_CHOSEN] * each,
-        .reward_rejected = sum[HIL_PREFERENCE_REWARD_REJECTED] * each,
-        .accuracy = sum[HIL_PREFERENCE_ACCURATE] * each,
-        .logp_chosen = sum[HIL_PREFERENCE_LOGP_CHOSEN] * each,
-        .logp_rejected = sum[HIL_PREFERENCE_LOGP_REJECTED] * each,
+        .pairs = (int64_t)pairs,
+        .reward_chosen = mean_of(sum[HIL_PREFERENCE_REWARD_CHOSEN], pairs),
+        .reward_rejected = mean_of(sum[HIL_PREFERENCE_REWARD_REJECTED], pairs),
+        .accuracy = mean_of(sum[HIL_PREFERENCE_ACCURATE], pairs),
+        .logp_chosen = mean_of(sum[HIL_PREFERENCE_LOGP_CHOSEN], pairs),
+        .logp_rejected = mean_of(sum[HIL_PREFERENCE_LOGP_REJECTED], pairs),
+        .compared = mean_of(sum[HIL_PREFERENCE_LOSS], pairs),
+        .nll = mean_of(sum[HIL_PREFERENCE_NLL], tokens),
+        .nll_tokens = (int64_t)tokens,
+        .log_odds_ratio = mean_of(sum[HIL_PREFERENCE_LOG_ODDS_RATIO], pairs),
+        .log_odds = mean_of(sum[HIL_PREFERENCE_LOG_ODDS], pairs),
     };
 }
 
 void hil_pairs_sum(const hil_preferences *mean, double sum[HIL_PREFERENCES])
 {
-    double pairs = (double)mean->pairs;
+    double pairs = (double)mean->pairs, tokens = (double)mean->nll_tokens;
+    sum[HIL_PREFERENCE_LOSS] += mean->compared * pairs;
     sum[HIL_PREFERENCE_REWARD_CHOSEN] += mean->reward_chosen * pairs;
     sum[HIL_PREFERENCE_REWARD_REJECTED] += mean->reward_rejected * pairs;
     sum[HIL_PREFERENCE_ACCURATE] += mean->accuracy * pairs;
     sum[HIL_PREFERENCE_LOGP_CHOSEN] += mean->logp_chosen * pairs;
     sum[HIL_PREFERENCE_LOGP_REJECTED] += mean->logp_rejected * pairs;
+    sum[HIL_PREFERENCE_PAIRS] += pairs;
+    sum[HIL_PREFERENCE_NLL] += mean->nll * tokens;
+    sum[HIL_PREFERENCE_NLL_TOKENS] += tokens;
+    sum[HIL_PREFERENCE_LOG_ODDS_RATIO] += mean->log_odds_ratio * pairs;
+    sum[HIL_PREFERENCE_LOG_ODDS] += mean->log_odds * pairs;
 }

@@ -1,4 +1,4 @@
-/* pairs.h - pairs of answers in a batch, for direct preference optimization. */
+/* pairs.h - pairs of answers in a batch, for losses that compare them. */
 #ifndef HIL_TRAIN_PAIRS_H
 #define HIL_TRAIN_PAIRS_H
 
@@ -7,15 +7,24 @@
 #include "autograd/model.h"
 #include "ops/ops.h"
 
-/* Refuses a model that cannot be its own reference: without an adapter, or with more than the
-   adapter trained. */
-hil_status hil_pairs_check(const hil_model *model);
+/* Refuses a loss with a reference for a model that cannot be its own: without an adapter, or with
+   more than the adapter trained. */
+hil_status hil_pairs_check(const hil_model *model, const hil_preference_loss *loss);
 
-/* The number of pairs that count in a batch whose arrays are all there. */
-int64_t hil_pairs_count(const hil_batch *batch);
+/* What counts in a batch whose arrays are all there. */
+typedef struct hil_pairs_size {
+    int64_t pairs;
+    int64_t tokens; /* with cross-entropy, of the chosen answers */
+} hil_pairs_size;
+hil_pairs_size hil_pairs_measure(const hil_batch *batch, const hil_preference_loss *loss);
 
-/* Means of what was summed over `pairs`, without the loss; and back: adds their sums to `sum`. */
-hil_preferences hil_pairs_mean(const double sum[HIL_PREFERENCES], int64_t pairs);
+/* Copies the targets of the batch and adds those of the prompts of chosen answers:
+   [Note: prompts]. */
+void hil_pairs_read_prompts(const hil_batch *batch, int32_t *target);
+
+/* The loss whose numbers were summed; its means; and from these the sums, added to `sum`. */
+double hil_pairs_loss(const hil_preference_loss *loss, const double sum[HIL_PREFERENCES]);
+hil_preferences hil_pairs_mean(const double sum[HIL_PREFERENCES]);
 void hil_pairs_sum(const hil_preferences *mean, double sum[HIL_PREFERENCES]);
 
 /* What the loss of a result is a mean over: pairs, or predicted tokens. */

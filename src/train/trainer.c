@@ -82,7 +82,8 @@ hil_status hil_trainer_check(const hil_trainer *t, const hil_batch *b)
 static hil_status complete(hil_trainer *t, const hil_batch *b, hil_batch *out)
 {
     *out = *b;
-    if (b->target && b->position && b->first) return HIL_OK;
+    bool prompts = t->options.preference.kind == HIL_PREFER_ORPO;
+    if (b->target && b->position && b->first && !prompts) return HIL_OK;
     int64_t n = b->sequences * b->length, length = b->length;
     HIL_TRY(HIL_GROW(&t->filled, &t->filled_room, 3 * n));
     int32_t *target = t->filled, *position = target + n, *first = position + n;
@@ -94,6 +95,9 @@ static hil_status complete(hil_trainer *t, const hil_batch *b, hil_batch *out)
     if (!b->target) out->target = target;
     if (!b->position) out->position = position;
     if (!b->first) out->first = first;
+    if (!prompts) return HIL_OK;
+    hil_pairs_read_prompts(out, target);
+    out->target = target;
     return HIL_OK;
 }
 
@@ -111,17 +115,16 @@ static hil_micro slice(const hil_trainer *t, const hil_batch *b, int64_t first, 
                        .sequence = before + first};
 }
 
+static bool prefers(const hil_trainer *t)
+{
+    return t->options.preference.kind != HIL_PREFER_NONE;
+}
+
 static int64_t predicted(const hil_batch *b)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < b->sequences * b->length; ++i) count += b->target[i] >= 0;
     return count;
-}
-
-/* What the loss is a mean over: `tokens` predicted ones, or the pairs of the batch. */
-static int64_t counted(const hil_trainer *t, const hil_batch *b, int64_t tokens)
-{
-    return t->options.dpo_beta > 0 ? hil_pairs_count(b) : tokens;
 }
 
 static hil_status update(hil_trainer *t, double lr, double norm)
@@ -156,7 +159,7 @@ static void take_account(hil_trainer *t, hil_step_account *out)
 static hil_status match_ranks(hil_comm *comm, hil_stepping *s)
 {
     double shape[3] = {(double)s->batch.sequences, (double)s->batch.length, (double)s->micro_batch};
-    double bounds[6], counts[2] = {(double)s->tokens, (double)s->counted};
+    double bounds[6], counts[3] = {(double)s->tokens, (double)s->counted, (double)s->chosen};
     if (hil_comm_size(comm) == 1) return HIL_OK;
     for (int i = 0; i < 3; ++i) {
         bounds[2 * i] = shape[i];
@@ -168,9 +171,10 @@ static hil_status match_ranks(hil_comm *comm, hil_stepping *s)
             return hil_ranks_agree(
                 comm,
                 hil_fail(HIL_ERR_USAGE, "a step's batches differ in shape from rank to rank"));
-    HIL_TRY(hil_comm_sum(comm, counts, 2));
+    HIL_TRY(hil_comm_sum(comm, counts, 3));
     s->tokens = (int64_t)counts[0];
     s->counted = (int64_t)counts[1];
+    s->chosen = (int64_t)counts[2];
     return HIL_OK;
 }
 
@@ -187,8 +191,11 @@ static hil_status cut(hil_trainer *t, const hil_batch *given, int64_t micro_batc
         int64_t first = m * micro_batch, rest = b->sequences - first;
         t->micro[m] = slice(t, b, first, rest < micro_batch ? rest : micro_batch);
     }
-    s->tokens = predicted(b);
-    s->counted = counted(t, b, s->tokens);
+    s->counted = s->tokens = predicted(b);
+    if (!prefers(t)) return HIL_OK;
+    hil_pairs_size size = hil_pairs_measure(b, &t->options.preference);
+    s->counted = size.pairs;
+    s->chosen = size.tokens;
     return HIL_OK;
 }
 
@@ -201,7 +208,7 @@ static hil_status compute(hil_trainer *t, const hil_batch *given, int64_t micro_
     if (checked == HIL_OK) checked = cut(t, given, micro_batch);
     HIL_TRY(hil_ranks_agree(comm, checked));
     HIL_TRY(match_ranks(comm, &t->now));
-    if (t->now.tokens == 0)
+    if (t->now.counted == 0)
         return hil_ranks_agree(comm, hil_fail(HIL_ERR_INPUT,
                                               "no position of the batch has a token to predict: "
                                               "there is nothing to learn"));
@@ -209,8 +216,13 @@ static hil_status compute(hil_trainer *t, const hil_batch *given, int64_t micro_
     hil_account_skip(t->tiers.links, t->spent.step_seconds > 0 ? &t->spent : &loading);
     (void)hil_store_take_skipped(t->model->store);
     double scale = (double)t->scaling.scale;
-    hil_step step = {t->micro, t->now.micros, t->options.seed, t->step + 1,
-                     (float)(scale / (double)t->now.counted)};
+    double pairs = (double)t->now.counted, chosen = (double)t->now.chosen;
+    hil_step step = {t->micro,
+                     t->now.micros,
+                     t->options.seed,
+                     t->step + 1,
+                     (float)(scale / pairs),
+                     chosen > 0 ? t->options.preference.nll_weight * pairs / chosen : 0};
     hil_status status = hil_engine_begin(t->engine, &step);
     if (status != HIL_OK) hil_store_step_end(t->model->store);
     return status;
@@ -237,15 +249,22 @@ static hil_status sum_losses(hil_trainer *t)
     return hil_comm_sum(t->options.comm, t->now.sum, HIL_PREFERENCES);
 }
 
+/* The mean of which `sum` has the sums over `counted`. */
+static double loss_of(const hil_trainer *t, const double sum[HIL_PREFERENCES], int64_t counted)
+{
+    if (prefers(t)) return hil_pairs_loss(&t->options.preference, sum);
+    return sum[HIL_PREFERENCE_LOSS] / (double)counted;
+}
+
 /* Waits for loss and norm over all ranks, so that every later decision is the same on each. */
-static hil_status wait_learned(hil_trainer *t, double *norm)
+static hil_status wait_learned(hil_trainer *t, double *loss, double *norm)
 {
     hil_comm *comm = t->options.comm;
-    hil_stepping *s = &t->now;
-    double scale = (double)t->scaling.scale, *loss = &s->sum[HIL_PREFERENCE_LOSS];
+    double scale = (double)t->scaling.scale;
     HIL_TRY(hil_engine_wait(t->engine, loss));
     hil_comm_set_activity(comm, "step %lld, loss and norm", (long long)t->step + 1);
     HIL_TRY(sum_losses(t));
+    *loss = loss_of(t, t->now.sum, t->now.counted);
     HIL_TRY(hil_store_norm(t->model->store, norm));
     *norm /= scale;
     if ((isfinite(*loss) && isfinite(*norm)) || hil_scaling_skips(&t->scaling)) return HIL_OK;
@@ -256,16 +275,15 @@ static hil_status wait_learned(hil_trainer *t, double *norm)
 static hil_status end(hil_trainer *t, double lr, hil_step_result *result)
 {
     const hil_stepping *s = &t->now;
-    double norm = 0;
+    double loss = 0, norm = 0;
     *result = (hil_step_result){.tokens = s->tokens};
     hil_status status = HIL_OK;
-    HIL_TRY_DONE(wait_learned(t, &norm));
-    double loss = s->sum[HIL_PREFERENCE_LOSS];
+    HIL_TRY_DONE(wait_learned(t, &loss, &norm));
     bool finite = isfinite(loss) && isfinite(norm);
-    result->loss = loss / (double)s->counted;
+    result->loss = loss;
     result->grad_norm = norm;
-    if (t->options.dpo_beta > 0)
-        result->preferences = hil_pairs_mean(s->sum, s->counted);
+    if (prefers(t))
+        result->preferences = hil_pairs_mean(s->sum);
     else
         result->aux_loss = s->sum[HIL_LOSS_AUXILIARY] / (double)s->counted;
     hil_comm_set_activity(t->options.comm, "step %lld, update", (long long)t->step + 1);
@@ -299,15 +317,15 @@ static hil_status find_loss(hil_trainer *t, const hil_batch *given, hil_step_res
     HIL_TRY(hil_trainer_check(t, given));
     HIL_TRY(complete(t, given, &batch));
     hil_micro micro = slice(t, &batch, 0, batch.sequences);
-    int64_t tokens = predicted(&batch), count = counted(t, &batch, tokens);
+    int64_t tokens = predicted(&batch);
     double sum, numbers[HIL_PREFERENCES];
     HIL_TRY(hil_engine_loss(t->engine, &micro, &sum));
-    *result = (hil_step_result){.loss = count ? sum / (double)count : NAN, .tokens = tokens};
     hil_engine_numbers(t->engine, numbers);
-    if (t->options.dpo_beta > 0)
-        result->preferences = hil_pairs_mean(numbers, count);
-    else if (count)
-        result->aux_loss = numbers[HIL_LOSS_AUXILIARY] / (double)count;
+    *result = (hil_step_result){.loss = loss_of(t, numbers, tokens), .tokens = tokens};
+    if (prefers(t))
+        result->preferences = hil_pairs_mean(numbers);
+    else if (tokens)
+        result->aux_loss = numbers[HIL_LOSS_AUXILIARY] / (double)tokens;
     return HIL_OK;
 }
 

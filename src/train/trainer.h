@@ -18,6 +18,7 @@ typedef struct hil_stepping {
     int64_t micro_batch, micros;
     int64_t tokens;              /* predicted by all ranks */
     int64_t counted;             /* tokens or pairs over which the loss is a mean */
+    int64_t chosen;              /* hil_pairs_size.tokens of all ranks */
     double sum[HIL_PREFERENCES]; /* over all ranks; see hil_engine_numbers */
 } hil_stepping;
 

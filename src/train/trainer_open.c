@@ -32,7 +32,7 @@ static hil_status make_plan(hil_trainer *t, const hil_observer *observer)
         .length = o->length ? o->length : LENGTH,
         .micro_batch = o->micro_batch ? o->micro_batch : 1,
         .cache = o->cache,
-        .beta = o->dpo_beta,
+        .preference = o->preference,
         .allowance = {.memory = o->memory, .sharers = 1, .room_sharers = t->sharers},
         .zero = o->zero,
         .threads = o->threads,
@@ -139,7 +139,7 @@ static hil_status open_engine(hil_trainer *t)
                                  .offloaded = plan->offloaded,
                                  .prefetch = plan->prefetch,
                                  .comm = t->options.comm,
-                                 .beta = t->options.dpo_beta};
+                                 .preference = t->options.preference};
     return hil_engine_create(&t->engine, t->model, &engine);
 }
 
@@ -198,7 +198,7 @@ static hil_status create(hil_trainer **out, hil_model *model, const hil_trainer_
     HIL_TRY(hil_rule_find(options->optimizer, &rule));
     if (options->training)
         HIL_TRY(hil_freeze(model->store, options->freeze, options->freeze_count));
-    if (options->dpo_beta > 0) HIL_TRY(hil_pairs_check(model));
+    HIL_TRY(hil_pairs_check(model, &options->preference));
     hil_trainer *t;
     HIL_TRY(HIL_ALLOC(1, &t));
     t->model = model;

@@ -228,7 +228,7 @@ static inline void net_step(net_rig *r, double *loss, double *norm)
     const hil_optimizer adamw = {
         .rule = &hil_rules[HIL_ADAMW], .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .clip = 1};
     hil_store *store = r->model->store;
-    hil_step step = {r->micro, NET_MICROS, 9, ++r->steps, 4.0f / (NET_BATCH * NET_SEQ)};
+    hil_step step = {r->micro, NET_MICROS, 9, ++r->steps, 4.0f / (NET_BATCH * NET_SEQ), 0};
     CHECK_OK(hil_engine_train(r->engine, &step, loss));
     CHECK_OK(hil_store_norm(store, norm));
     hil_update update = {.lr = 1e-2, .norm = *norm / 4, .loss_scale = 4, .updates = r->steps};

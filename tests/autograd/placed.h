@@ -96,7 +96,7 @@ static placed_need placed_rehearse(hil_trainer *t, const placement *p, const hil
     for (int s = 0; s < steps; ++s) {
         double loss, began = hil_links_now(run.tiers.links);
         hil_links_take_account(run.tiers.links, &need.account);
-        CHECK_OK(hil_engine_train(run.engine, &(hil_step){micro, count, 1, s + 1, 1}, &loss));
+        CHECK_OK(hil_engine_train(run.engine, &(hil_step){micro, count, 1, s + 1, 1, 0}, &loss));
         CHECK(loss == 0);
         hil_store_step_end(t->model->store);
         need.seconds = hil_links_now(run.tiers.links) - began;

@@ -9,7 +9,7 @@ static hil_status step(net_rig *r)
     const hil_optimizer adamw = {
         .rule = &hil_rules[HIL_ADAMW], .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .clip = 1};
     hil_store *store = r->model->store;
-    hil_step what = {r->micro, NET_MICROS, 9, 1, 4.0f / (NET_BATCH * NET_SEQ)};
+    hil_step what = {r->micro, NET_MICROS, 9, 1, 4.0f / (NET_BATCH * NET_SEQ), 0};
     double loss, norm;
     HIL_TRY(hil_engine_train(r->engine, &what, &loss));
     HIL_TRY(hil_store_norm(store, &norm));

@@ -91,25 +91,34 @@ static void check_head(int64_t batch, int64_t length, int64_t rows, int64_t cols
     gpu_check_dtypes(c);
     c.name = "head weighted", c.attr = &(hil_head_attr){.weighted = true}, c.fused = false;
     gpu_check_dtypes(c);
+    for (int64_t i = 0; i < batch * length; i += 3) target[i] = -2 - target[i];
+    c.name = "head of prompts with weights", c.attr = &(hil_head_attr){.prompts = true};
+    c.frozen[0] = false, c.fused = true, c.ins = 3, c.in[2] = (hil_shape){2, {batch, length}};
+    c.whole = c.no_din = 1 << 2;
+    gpu_check_dtypes(c);
     free(target);
 }
 
 /* Documents of several lengths, some without targets; the last of a sequence may be padding. */
-static void check_preference(int64_t batch, int64_t length, int64_t document)
+static void check_preference(int64_t batch, int64_t length, int64_t document,
+                             hil_preference_kind kind)
 {
+    const hil_preference_attr attr = {
+        {.kind = kind, .beta = 0.2, .label_smoothing = 0.1, .margin = 0.3, .nll_weight = kind % 2},
+        0.6};
     int32_t *first = malloc((size_t)(batch * length) * sizeof *first);
     int32_t *target = malloc((size_t)(batch * length) * sizeof *target);
     for (int64_t i = 0; i < batch * length; ++i) {
         int64_t at = i % length, begin = at ? first[i - 1] : 0;
         first[i] = (int32_t)(at - begin >= document + begin % 3 ? at : begin);
-        target[i] = first[i] / document % 7 == 5 || i % 4 == 1 ? -1 : 3;
+        target[i] = first[i] / document % 7 == 5 || i % 4 == 1 ? i % 8 == 1 ? -1 : -5 : 3;
     }
     gpu_case c = {.name = "preference",
                   .op = &hil_op_preference,
-                  .attr = &(hil_preference_attr){0.2},
+                  .attr = &attr,
                   .compute = HIL_F32,
                   .ins = 4,
-                  .outs = 1,
+                  .outs = 2,
                   .in = {{2, {batch, length}},
                          {2, {batch, length}},
                          {2, {batch, length}},
@@ -178,9 +187,10 @@ int main(void)
     check_embedding(2, 50, 97, 64, 0);
     check_embedding(3, 400, 1000, 40, 300);
     check_embedding(1, 7, 11, 5, 4);
-    check_preference(3, 40, 7);
-    check_preference(2, 1000, 120);
-    check_preference(1, 1, 1);
+    for (int kind = HIL_PREFER_DPO; kind < HIL_PREFER_KINDS; ++kind)
+        check_preference(3, 40, 7, (hil_preference_kind)kind);
+    check_preference(2, 1000, 120, HIL_PREFER_DPO);
+    check_preference(1, 1, 1, HIL_PREFER_ORPO);
     check_head(2, 24, 500, 64, 0);
     check_head(1, 60, 777, 32, 256);
     check_head(2, 150, 3001, 48, 1000);

@@ -12,7 +12,7 @@ typedef struct budgets {
     bool prefetch_off, between; /* evaluations and checkpoints between the steps */
     const char *tapes;          /* not NULL: all tapes are lean, every other one thin, and offloaded
                                    to this tier */
-    bool pairs;                 /* an adapter, trained on pairs of answers */
+    const char *pairs;          /* the loss, of pairs of answers as data */
 } budgets;
 
 /* Number of lean tapes over all segments. */
@@ -54,7 +54,7 @@ static int64_t check_run(job_place *place, const budgets *b)
     options.memory.disk_count = 1;
     options.prefetch = !b->prefetch_off;
     if (b->tile_size) options.tile_size = b->tile_size;
-    if (b->pairs) job_pairs(place, &options);
+    if (b->pairs) job_pairs(place, &options, b->pairs);
     if (b->between) {
         options.eval_fraction = 0.3;
         options.eval_every = 2;
@@ -79,25 +79,27 @@ static int64_t check_run(job_place *place, const budgets *b)
 int main(void)
 {
     static const budgets all[] = {
-        {"gpt2", "fp32", 1, 4096, 3072, 0, false, false, NULL, false},
-        {"gpt2", "fp32", 1, 400, 700, 0, false, false, NULL, false},
-        {"gpt2", "bf16", 1, 250, 500, 0, false, true, NULL, false},
-        {"gpt2", "fp16", 2, 250, 500, 0, true, false, NULL, false},
-        {"gpt2", "fp32", 1, 200, 400, 0, false, true, NULL, false},
-        {"gpt2", "bf16", 1, 200, 400, 2000, false, false, NULL, false},
-        {"llama", "fp32", 1, 300, 700, 0, false, true, NULL, false},
-        {"llama", "bf16", 1, 250, 300, 0, false, false, NULL, false},
-        {"llama", "bf16", 4, 400, 300, 2000, true, true, NULL, false},
-        {"llama", "fp32", 1, 200, 300, 2000, false, false, NULL, false},
-        {"gpt2", "bf16", 1, 250, 3072, 0, false, true, "host", false},
-        {"llama", "fp32", 1, 400, 3072, 0, false, false, "host", false},
-        {"llama", "bf16", 2, 400, 700, 2000, true, false, "disk", false},
-        {"llama", "fp32", 1, 4096, 3072, 0, false, true, NULL, true},
-        {"llama", "bf16", 1, 200, 300, 2000, false, true, NULL, true},
-        {"gpt2", "fp32", 2, 300, 400, 0, true, false, NULL, true},
-        {"gpt2", "bf16", 1, 250, 3072, 0, false, false, "host", true},
-        {"llama", "fp8", 1, 250, 300, 0, false, true, NULL, false},
-        {"gpt2", "fp8", 2, 300, 400, 2000, false, false, NULL, false},
+        {"gpt2", "fp32", 1, 4096, 3072, 0, false, false, NULL, NULL},
+        {"gpt2", "fp32", 1, 400, 700, 0, false, false, NULL, NULL},
+        {"gpt2", "bf16", 1, 250, 500, 0, false, true, NULL, NULL},
+        {"gpt2", "fp16", 2, 250, 500, 0, true, false, NULL, NULL},
+        {"gpt2", "fp32", 1, 200, 400, 0, false, true, NULL, NULL},
+        {"gpt2", "bf16", 1, 200, 400, 2000, false, false, NULL, NULL},
+        {"llama", "fp32", 1, 300, 700, 0, false, true, NULL, NULL},
+        {"llama", "bf16", 1, 250, 300, 0, false, false, NULL, NULL},
+        {"llama", "bf16", 4, 400, 300, 2000, true, true, NULL, NULL},
+        {"llama", "fp32", 1, 200, 300, 2000, false, false, NULL, NULL},
+        {"gpt2", "bf16", 1, 250, 3072, 0, false, true, "host", NULL},
+        {"llama", "fp32", 1, 400, 3072, 0, false, false, "host", NULL},
+        {"llama", "bf16", 2, 400, 700, 2000, true, false, "disk", NULL},
+        {"llama", "fp32", 1, 4096, 3072, 0, false, true, NULL, "dpo"},
+        {"llama", "bf16", 1, 200, 300, 2000, false, true, NULL, "ipo"},
+        {"gpt2", "fp32", 2, 300, 400, 0, true, false, NULL, "dpo"},
+        {"gpt2", "bf16", 1, 250, 3072, 0, false, false, "host", "apo_zero"},
+        {"llama", "bf16", 1, 250, 300, 0, false, true, NULL, "orpo"},
+        {"gpt2", "fp32", 2, 400, 700, 2000, false, false, NULL, "simpo"},
+        {"llama", "fp8", 1, 250, 300, 0, false, true, NULL, NULL},
+        {"gpt2", "fp8", 2, 300, 400, 2000, false, false, NULL, NULL},
     };
     job_place place;
     char drive[JOB_PATH];

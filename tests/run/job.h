@@ -118,8 +118,9 @@ static inline void job_examples(job_place *place, hil_train_options *options)
     options->tokenizer = "bytes";
 }
 
-/* Trains an adapter on pairs of answers instead: several share a window, some are cut off. */
-static inline void job_pairs(job_place *place, hil_train_options *options)
+/* Trains on pairs of answers instead, of which several share a window, and some are cut off: an
+   adapter, or with losses that need no reference the whole model. */
+static inline void job_pairs(job_place *place, hil_train_options *options, const char *loss)
 {
     FILE *file = fopen(job_path(place, place->tokens, "pairs.jsonl"), "w");
     CHECK(file != NULL);
@@ -128,7 +129,8 @@ static inline void job_pairs(job_place *place, hil_train_options *options)
                 1 + i * 7 % 5, i, i * 5 % 9, i * i, i * 3 % 17, i * i + 1);
     CHECK(fclose(file) == 0);
     options->tokenizer = "bytes";
-    options->loss = "dpo";
+    options->loss = loss;
+    if (strcmp(loss, "cpo") == 0 || strcmp(loss, "simpo") == 0 || strcmp(loss, "orpo") == 0) return;
     options->adapter.source = "lora";
     options->adapter.rank = 3;
     options->adapter.dropout = 0.1;

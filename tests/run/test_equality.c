@@ -144,9 +144,9 @@ static void edit(const placement *p, json_t *plan)
 typedef struct arrangement {
     const char *model, *dtype;
     uint64_t tile_size;
-    bool examples;    /* prompts and completions as data */
-    bool pairs;       /* an adapter, trained on pairs of answers */
-    const char *base; /* an adapter on a base of this dtype; "": that of the computation */
+    bool examples;     /* prompts and completions as data */
+    const char *pairs; /* the loss, of pairs of answers as data; NULL: cross-entropy */
+    const char *base;  /* an adapter on a base of this dtype; "": that of the computation */
     bool dora;
     const char *optimizer; /* NULL: adamw */
     bool resumed;          /* in the middle, with the same placement */
@@ -164,7 +164,7 @@ static hil_train_options options_of(job_place *place, const arrangement *a, cons
     if (a->optimizer) options.optimizer = a->optimizer;
     if (a->tile_size) options.tile_size = a->tile_size;
     if (a->examples) job_examples(place, &options);
-    if (a->pairs) job_pairs(place, &options);
+    if (a->pairs) job_pairs(place, &options, a->pairs);
     if (a->base) {
         options.adapter.source = "lora";
         options.adapter.rank = 3;
@@ -186,8 +186,8 @@ static hil_train_options options_of(job_place *place, const arrangement *a, cons
 static void reference(job_place *place, const arrangement *a, char out[JOB_PATH])
 {
     char name[96];
-    snprintf(name, sizeof name, "%s-%s-%d-%d-%d-%d-%s%s", a->model, a->dtype, (int)a->tile_size,
-             a->examples, a->pairs, a->dora, a->base ? a->base : "whole",
+    snprintf(name, sizeof name, "%s-%s-%d-%d-%s-%d-%s%s", a->model, a->dtype, (int)a->tile_size,
+             a->examples, a->pairs ? a->pairs : "", a->dora, a->base ? a->base : "whole",
              a->optimizer ? a->optimizer : "");
     job_path(place, out, name);
     if (hil_file_exists(out)) return;
@@ -243,10 +243,12 @@ static void compare(job_place *place, const arrangement *a, const placement *p)
     snprintf(name, sizeof name, "%s %s, tiles of %d%s%s%s: %s", a->model, a->dtype,
              (int)a->tile_size,
              a->examples ? ", examples"
-             : a->pairs  ? ", pairs"
+             : a->pairs  ? ", pairs "
              : a->base   ? ", adapter "
                          : "",
-             a->base ? a->base : "",
+             a->pairs  ? a->pairs
+             : a->base ? a->base
+                       : "",
              a->resumed ? " resumed"
              : a->dora  ? " DoRA"
                         : "",
@@ -302,6 +304,7 @@ int main(int count, char **arguments)
 {
     static const char *const models[] = {"gpt2", "llama", "mixtral"};
     static const char *const dtypes[] = {"fp32", "bf16", "fp16"};
+    static const char *const losses[] = {"orpo", "dpo", "simpo"};
     bool full = count > 1 && strcmp(arguments[1], "--full") == 0;
     job_place place;
     char drive[JOB_PATH];
@@ -322,7 +325,7 @@ int main(int count, char **arguments)
             if (full || i % 2) runs += compare_adapters(&place, a, &placements[i], i + k, full);
             if (i % 3 != 1 && !full) continue;
             a.examples = false;
-            a.pairs = true;
+            a.pairs = losses[i / 3 % 3];
             compare(&place, &a, &placements[i]);
             ++runs;
         }

@@ -5,10 +5,10 @@
 
 enum { STEPS = 6 };
 
-static hil_train_options pair_options(job_place *place, const char *out)
+static hil_train_options loss_options(job_place *place, const char *out, const char *loss)
 {
     hil_train_options options = job_options(place, "llama", out);
-    job_pairs(place, &options);
+    job_pairs(place, &options, loss);
     options.steps = STEPS;
     options.batch = 6;
     options.micro_batch = 1;
@@ -16,6 +16,11 @@ static hil_train_options pair_options(job_place *place, const char *out)
     options.eval_fraction = 0.25;
     options.eval_every = 3;
     return options;
+}
+
+static hil_train_options pair_options(job_place *place, const char *out)
+{
+    return loss_options(place, out, "dpo");
 }
 
 static double last_of(const char *out, const char *key)
@@ -76,13 +81,13 @@ static void train_rank(hil_comm *comm, void *context)
     if (hil_comm_rank(comm) == 0) s->result = result;
 }
 
-static void check_ranks(job_place *place, const char *alone)
+static void check_ranks(job_place *place, const char *alone, const char *loss)
 {
     static const char *const keys[] = {"loss", "rewards/chosen", "rewards/accuracies", "eval_loss"};
     char out[JOB_PATH], name[32];
     for (int ranks = 2; ranks <= 3; ++ranks) {
-        snprintf(name, sizeof name, "ranks-%d", ranks);
-        several s = {.options = pair_options(place, job_path(place, out, name))};
+        snprintf(name, sizeof name, "%s-%d", loss, ranks);
+        several s = {.options = loss_options(place, job_path(place, out, name), loss)};
         ranks_run(ranks, train_rank, &s);
         for (size_t k = 0; k < sizeof keys / sizeof *keys; ++k) {
             double a[16], b[16];
@@ -122,6 +127,75 @@ static void check_resume(job_place *place, const char *whole)
     CHECK_NEAR(last_of(out, "loss"), last_of(whole, "loss"), 1e-6);
 }
 
+static void refuse_number(job_place *place, const char *loss, hil_preference_choice choice,
+                          const char *words)
+{
+    char out[JOB_PATH];
+    hil_train_options options = loss_options(place, job_path(place, out, "refused"), loss);
+    options.preference = choice;
+    refuse(&options, words);
+}
+
+static void check_refused_numbers(job_place *place)
+{
+    refuse_number(place, "ipo", (hil_preference_choice){0.1, -1, -1},
+                  "--label-smoothing has no meaning for --loss ipo");
+    refuse_number(place, "robust", (hil_preference_choice){0.5, -1, -1}, "below 0.5");
+    refuse_number(place, "orpo", (hil_preference_choice){0, 0.5, -1},
+                  "--nll-weight has no meaning for --loss orpo");
+    refuse_number(place, "dpo", (hil_preference_choice){0, -1, 0.5},
+                  "--margin is that of --loss simpo, not of dpo");
+}
+
+/* Whole models: the loss without a comparison is the cross-entropy of the chosen answers. */
+static void check_whole(job_place *place, const char *loss)
+{
+    double values[2][16], nll[16];
+    char out[JOB_PATH], again[JOB_PATH], name[32];
+    snprintf(name, sizeof name, "whole-%s", loss);
+    hil_train_options options = loss_options(place, job_path(place, out, name), loss);
+    job_train(&options);
+    CHECK_INT(job_metrics(out, "loss", values[0], 16), STEPS);
+    CHECK(values[0][STEPS - 1] < values[0][0]);
+    if (strcmp(loss, "simpo") != 0) {
+        CHECK_INT(job_metrics(out, "nll_loss", nll, 16), STEPS);
+        CHECK(nll[STEPS - 1] < nll[0]);
+    }
+    check_ranks(place, out, loss);
+    snprintf(name, sizeof name, "again-%s", loss);
+    options = loss_options(place, job_path(place, again, name), loss);
+    options.steps = 3;
+    job_train(&options);
+    options.resume = true;
+    options.steps = STEPS;
+    job_train(&options);
+    CHECK(job_same(out, again));
+    options.overwrite = true;
+    options.resume = false;
+    options.micro_batch = 3;
+    job_train(&options);
+    CHECK_INT(job_metrics(again, "loss", values[1], 16), STEPS);
+    for (int s = 0; s < STEPS; ++s) CHECK_NEAR(values[0][s], values[1][s], 1e-5);
+}
+
+/* The weight of cross-entropy, in metrics and resuming. */
+static void check_nll(job_place *place)
+{
+    double loss[16], nll[16];
+    char out[JOB_PATH];
+    hil_train_options options = loss_options(place, job_path(place, out, "nll"), "ipo");
+    options.preference.nll_weight = 0.5;
+    options.steps = 3;
+    job_train(&options);
+    CHECK_INT(job_metrics(out, "loss", loss, 16), 3);
+    CHECK_INT(job_metrics(out, "nll_loss", nll, 16), 3);
+    CHECK_NEAR(loss[0], 25 + 0.5 * nll[0], 1e-4); /* 1 / (2 beta) squared */
+    options.resume = true;
+    options.steps = STEPS;
+    options.preference.nll_weight = 0.7;
+    refuse(&options, "--nll-weight 0.5, not 0.7");
+}
+
 static void check_refused(job_place *place)
 {
     static const char *const save[] = {"lm_head"};
@@ -138,10 +212,10 @@ static void check_refused(job_place *place)
     refuse(&options, "they are the reference");
     options = pair_options(place, out);
     options.loss = "ppo";
-    refuse(&options, "--loss must be cross-entropy or dpo, not 'ppo'");
+    refuse(&options, "cpo, simpo or orpo, not 'ppo'");
     options.loss = "cross-entropy";
     options.beta = 0.3;
-    refuse(&options, "--beta is the strength of a preference");
+    refuse(&options, "--beta is for a loss that compares answers");
     options = pair_options(place, out);
     options.adapter = (hil_adapter_choice){.dropout = -1};
     refuse(&options, "without an adapter would be a second model");
@@ -157,9 +231,14 @@ int main(void)
     job_train(&options);
     check_metrics(out);
     check_eval(&place, out);
-    check_ranks(&place, out);
+    check_ranks(&place, out, "dpo");
     check_resume(&place, out);
+    check_whole(&place, "orpo");
+    check_whole(&place, "simpo");
+    check_whole(&place, "cpo");
+    check_nll(&place);
     check_refused(&place);
+    check_refused_numbers(&place);
     job_end(&place);
     return 0;
 }

@@ -77,6 +77,19 @@ static bool is_weighted(const hil_op_call *call)
     return attr && attr->weighted;
 }
 
+/* The gradient of a row's loss. */
+static float scale_of(const hil_op_call *call, int64_t row)
+{
+    if (call->ins == 3) return ((const float *)call->in[2].data)[row];
+    return is_weighted(call) ? 1 : call->loss_scale;
+}
+
+static int32_t target_of(const hil_op_call *call, int64_t row)
+{
+    const hil_head_attr *attr = call->attr;
+    return hil_targets_id(((const int32_t *)call->in[1].data)[row], attr && attr->prompts);
+}
+
 static hil_status infer(hil_op_call *call)
 {
     HIL_TRY(hil_infer_float(call, 0, 3));
@@ -90,6 +103,9 @@ static hil_status infer(hil_op_call *call)
         (call->param[0].trainable || (call->params == 2 && call->param[1].trainable)))
         return hil_fail(HIL_ERR_USAGE, "head: the weight of a weighted loss must be frozen");
     hil_shape loss = {2, {x->dim[0], x->dim[1]}};
+    if (call->ins == 3 && (call->in[2].dtype != HIL_F32 ||
+                           hil_shape_count(&call->in[2].shape) != hil_shape_count(&loss)))
+        return hil_fail(HIL_ERR_USAGE, "head: the weights of losses must be fp32, one of each");
     hil_infer_out(call, HIL_F32, &loss);
     if (call->differentiate) {
         call->saveds = 1;
@@ -104,10 +120,9 @@ static hil_status infer(hil_op_call *call)
 static void begin_chunk(job *j, int64_t first, int64_t last)
 {
     const hil_op_call *call = j->call;
-    const int32_t *targets = call->in[1].data;
     j->count = 0;
     for (int64_t i = first; i < last; ++i)
-        if (targets[i] >= 0) j->active[j->count++] = (int32_t)i;
+        if (target_of(call, i) >= 0) j->active[j->count++] = (int32_t)i;
     if (j->count == last - first) return;
     memset((float *)call->out[0].data + first, 0, (size_t)(last - first) * sizeof(float));
     if (!call->differentiate) return;
@@ -162,7 +177,7 @@ static void finish_row(void *context, int64_t i, int thread)
 {
     const job *j = context;
     const hil_op_call *call = j->call;
-    int64_t row = j->active[i], target = ((const int32_t *)call->in[1].data)[row];
+    int64_t row = j->active[i], target = target_of(call, row);
     assert(target < j->vocab);
     float *logits = j->logits + i * j->vocab, *bounded = hil_pool_scratch(call->pool, thread);
     if (j->bias) hil_rows()->math.add(logits, logits, j->bias, j->vocab);
@@ -174,7 +189,7 @@ static void finish_row(void *context, int64_t i, int thread)
     float sum = hil_rows()->math.exp_sum(logits, most, j->vocab);
     ((float *)call->out[0].data)[row] = logf(sum) + (most - of_target);
     if (!call->differentiate) return;
-    float scale = is_weighted(call) ? 1 : call->loss_scale;
+    float scale = scale_of(call, row);
     float factor = scale / sum, at_target = logits[target] * factor - scale;
     if (j->cap > 0) hil_rows()->cap.slope(&at_target, bounded + target, &at_target, j->cap, 1);
     hil_tensor gradient = {.dtype = call->compute, .data = logits};

@@ -269,6 +269,7 @@ static hil_status finish_chunk(const head *h)
     const hil_op_call *call = h->call;
     if (h->dry) return HIL_OK;
     HIL_TRY(finish_logits(h));
+    const hil_head_attr *attr = (const hil_head_attr *)call->attr;
     hil_softmax job = {.logits = h->logits,
                        .rows = h->count,
                        .stride = h->stride,
@@ -276,6 +277,8 @@ static hil_status finish_chunk(const head *h)
                        .target = (const int32_t *)call->in[1].data + h->first,
                        .loss = (float *)call->out[0].data + h->first,
                        .loss_scale = is_weighted(call) ? 1 : call->loss_scale,
+                       .scale = call->ins == 3 ? (const float *)call->in[2].data + h->first : NULL,
+                       .prompts = attr && attr->prompts,
                        .compute = call->compute,
                        .differentiate = call->differentiate};
     HIL_TRY(hil_softmax_cuda(call->device, &job));

@@ -74,11 +74,22 @@ static __device__ inline float loss_of(total all, float of_target)
     return (log2f(all.sum) - __fmaf_rn(of_target, LOG2_E, -all.most)) * LN_2;
 }
 
+/* Negative for none. */
+static __device__ inline int target_of(const hil_softmax &s, int64_t row)
+{
+    return hil_targets_id(s.target[row], s.prompts);
+}
+
+static __device__ inline float scale_of(const hil_softmax &s, int64_t row)
+{
+    return s.scale ? s.scale[row] : s.loss_scale;
+}
+
 /* The target of a row, negative for none. */
 static __device__ inline int checked_target(const hil_softmax &s, int64_t row,
                                             hil_cuda_fault *fault)
 {
-    int target = s.target[row];
+    int target = target_of(s, row);
     if (target < s.vocab) return target;
     if (threadIdx.x == 0) hil_fault_report(fault, target, s.vocab);
     return -1;
@@ -116,7 +127,7 @@ static __global__ void __launch_bounds__(THREADS)
     }
     if (threadIdx.x == 0) s.loss[blockIdx.x] = target < 0 ? 0 : loss_of(all, of_target);
     if (!s.differentiate) return;
-    float factor = s.loss_scale / all.sum, base = base_of(all.most);
+    float scale = scale_of(s, blockIdx.x), factor = scale / all.sum, base = base_of(all.most);
     __syncthreads();
     for (int64_t first = 0; first < s.vocab; first += THREADS * HIL_WIDE) {
         int64_t at = first + threadIdx.x * HIL_WIDE;
@@ -125,7 +136,7 @@ static __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int i = 0; i < HIL_WIDE; ++i) {
             x[i] = target < 0 ? 0 : power_of_2(__fmaf_rn(x[i], LOG2_E, -base)) * factor;
-            if (at + i == target) x[i] -= s.loss_scale;
+            if (at + i == target) x[i] -= scale;
         }
         __syncthreads();
         if (n) hil_wide_store({row, s.compute}, at, n, x);
@@ -260,10 +271,10 @@ static __device__ inline void store(float *row, slice mine, const float x[HELD][
 
 /* The thread that stored the run with the target corrects the target's gradient. */
 static __device__ inline void store_target(const hil_softmax &s, float *row, slice mine, int target,
-                                           float probability)
+                                           float gradient)
 {
     if ((target - mine.first) / RUN % (int)blockDim.x != (int)threadIdx.x) return;
-    float y[HIL_WIDE] = {(probability - 1) * s.loss_scale};
+    float y[HIL_WIDE] = {gradient};
     hil_wide_store({row, s.compute}, target, 1, y);
 }
 
@@ -289,10 +300,10 @@ static __global__ void __launch_bounds__(THREADS)
     }
     cooperative_groups::this_cluster().sync();
     if (threadIdx.x == 0) fetch(fetched, numbers + mine.first, padded, &arrived);
-    int target = s.target[row];
+    int target = target_of(s, row);
     for (int n = 0; row >= 0; ++n, row -= clusters, numbers -= clusters * s.stride) {
         float x[HELD][RUN], of_target = 0;
-        int next = row < clusters ? -1 : s.target[row - clusters];
+        int next = row < clusters ? -1 : target_of(s, row - clusters);
         if (target >= s.vocab) {
             if (threadIdx.x == 0) hil_fault_report(fault, target, s.vocab);
             target = -1;
@@ -316,7 +327,8 @@ static __global__ void __launch_bounds__(THREADS)
         if (threadIdx.x == 0 && (here || (target < 0 && rank == 0)))
             s.loss[row] = here ? loss_of(all, of_target) : 0;
         if (s.differentiate) {
-            float factor = target < 0 ? 0 : s.loss_scale * over * power_of_2(own.most - base);
+            float scale = scale_of(s, row);
+            float factor = target < 0 ? 0 : scale * over * power_of_2(own.most - base);
             if (s.compute == HIL_BF16)
                 store<HIL_BF16>(numbers, mine, x, factor);
             else if (s.compute == HIL_F16)
@@ -325,7 +337,7 @@ static __global__ void __launch_bounds__(THREADS)
                 store<HIL_F32>(numbers, mine, x, factor);
             if (here)
                 store_target(s, numbers, mine, target,
-                             power_of_2(__fmaf_rn(of_target, LOG2_E, -base)) * over);
+                             (power_of_2(__fmaf_rn(of_target, LOG2_E, -base)) * over - 1) * scale);
         }
         target = next;
     }

@@ -16,6 +16,8 @@ typedef struct hil_softmax {
     const int32_t *target;
     float *loss;
     float loss_scale;
+    const float *scale; /* of each row instead of loss_scale; NULL: none */
+    bool prompts;       /* of hil_targets_id */
     hil_dtype compute;
     bool differentiate;
 } hil_softmax;

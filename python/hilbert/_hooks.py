@@ -87,6 +87,8 @@ class Packing:
         if self.outer is None:
             view = self.activations.pack(tensor) if self.activations is not None else None
             return view or _Saved(tensor.detach(), tensor._version)
+        if isinstance(tensor, nn.Parameter):  # its data will be others when they look at it
+            tensor = tensor.detach()
         return _Outer(self.outer[1], self.outer[0](tensor))
 
     def unpack(self, packed: Any) -> torch.Tensor:

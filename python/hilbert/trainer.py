@@ -54,7 +54,7 @@ class TrainerMixin:
 
     def create_accelerator_and_postprocess(self) -> None:
         args = self.args
-        for name in ("deepspeed", "fsdp", "torch_compile", "auto_find_batch_size"):
+        for name in ("deepspeed", "fsdp", "torch_compile", "auto_find_batch_size", "sync_ref_model"):
             if getattr(args, name, None):
                 raise UsageError(f"{name} of TrainingArguments cannot be combined with hilbert's Trainer")
         if args.n_gpu > 1:

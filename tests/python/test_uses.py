@@ -80,6 +80,20 @@ def test_checkpoint_keeps_no_weight(tmp_path):
     assert not mine.hilbert.store.referred()
 
 
+@pytest.mark.parametrize("way", ["reentrant", "not reentrant"])
+def test_checkpoint_of_frozen_vectors(way):
+    """In bf16, where a vector in use is a copy of what the store has."""
+    torch.manual_seed(0)
+    theirs = Net(way).bfloat16().requires_grad_(False)
+    theirs.embedding.requires_grad_(True)
+    mine = hilbert.offload(copy.deepcopy(theirs), device_memory="4M", host_memory="1M")
+    x, found = inputs(1)[0], []
+    for model in (mine, theirs):
+        model.embedding.weight.register_hook(found.append)
+        loss_of(model, x).backward()
+    assert torch.equal(found[0], found[1])
+
+
 def test_same_object(tmp_path):
     torch.manual_seed(0)
     model = Net()

@@ -11,8 +11,6 @@
 static const struct refused {
     const char *suffix, *what, *advice;
 } refused[] = {
-    {".arrow", "Arrow", HIL_DATA_TO_JSONL("read_feather('FILE.arrow')")},
-    {".feather", "Arrow", HIL_DATA_TO_JSONL("read_feather('FILE.feather')")},
     {".xlsx", "Excel", HIL_DATA_TO_JSONL("read_excel('FILE.xlsx')")},
     {".npz", "an archive of arrays", "save one array of token ids with numpy.save as FILE.npy"},
     {".xz", "xz", UNPACK("xz -d")},
@@ -68,9 +66,16 @@ bool hil_file_type_refused(const char *path)
     return find_refused(path, size) != NULL;
 }
 
+/* Feather is Arrow under another name. */
+static bool is_arrow(const char *path, size_t size)
+{
+    return ends_with(path, size, ".arrow") || ends_with(path, size, ".feather");
+}
+
 bool hil_file_type_is_table(hil_data_kind kind)
 {
-    return kind == HIL_DATA_CSV || kind == HIL_DATA_TSV || kind == HIL_DATA_PARQUET;
+    return kind == HIL_DATA_CSV || kind == HIL_DATA_TSV || kind == HIL_DATA_PARQUET ||
+           kind == HIL_DATA_ARROW;
 }
 
 hil_status hil_file_type_read(hil_file_type *type, const char *path)
@@ -88,9 +93,12 @@ hil_status hil_file_type_read(hil_file_type *type, const char *path)
     if (ends_with(path, size, ".tsv")) type->kind = HIL_DATA_TSV;
     if (ends_with(path, size, ".npy")) type->kind = HIL_DATA_TOKENS;
     if (ends_with(path, size, ".parquet")) type->kind = HIL_DATA_PARQUET;
+    if (is_arrow(path, size)) type->kind = HIL_DATA_ARROW;
     if (type->kind >= HIL_DATA_PARQUET && type->compression != HIL_COMPRESSION_NONE)
         return hil_fail(HIL_ERR_INPUT, "%s: %s not read compressed; decompress it first", path,
-                        type->kind == HIL_DATA_TOKENS ? "token ids are" : "a Parquet file is");
+                        type->kind == HIL_DATA_TOKENS  ? "token ids are"
+                        : type->kind == HIL_DATA_ARROW ? "an Arrow file is"
+                                                       : "a Parquet file is");
     return HIL_OK;
 }
 
@@ -98,7 +106,8 @@ bool hil_file_type_known(const char *path)
 {
     size_t size = strlen(path);
     bool compressed = strip(path, &size) != HIL_COMPRESSION_NONE;
-    if (ends_with(path, size, ".npy") || ends_with(path, size, ".parquet")) return !compressed;
+    if (ends_with(path, size, ".npy") || ends_with(path, size, ".parquet") || is_arrow(path, size))
+        return !compressed;
     return ends_with(path, size, ".txt") || ends_with(path, size, ".jsonl") ||
            ends_with(path, size, ".ndjson");
 }

@@ -11,6 +11,7 @@ typedef enum hil_data_kind {
     HIL_DATA_CSV,
     HIL_DATA_TSV,
     HIL_DATA_PARQUET,
+    HIL_DATA_ARROW,
     HIL_DATA_TOKENS
 } hil_data_kind;
 
@@ -21,8 +22,8 @@ typedef struct hil_file_type {
     hil_compression compression;
 } hil_file_type;
 
-/* Ignores case. A name without a known suffix is text; suffixes of other formats (.arrow,
-   .xlsx, ...) are refused with advice on how to convert them. */
+/* Ignores case. A name without a known suffix is text; suffixes of other formats (.xlsx,
+   .safetensors, ...) are refused with advice on how to convert them. */
 hil_status hil_file_type_read(hil_file_type *type, const char *path);
 /* Whether files of the kind have rows in columns with names. */
 bool hil_file_type_is_table(hil_data_kind kind);

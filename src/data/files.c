@@ -1,6 +1,7 @@
 /* files.c - expands folders and patterns to a sorted list of files. */
 #include "data/files.h"
 
+#include "base/json.h"
 #include "data/file_type.h"
 #include "io/file.h"
 
@@ -50,11 +51,80 @@ static hil_status add_entry(void *context, const char *folder, const char *name)
     return HIL_OK;
 }
 
+/* The list `key` in a file of JSON; NULL: there is no such file or list. The caller releases
+ *object. */
+static hil_status read_list(const char *folder, const char *name, const char *key, json_t **object,
+                            const json_t **list)
+{
+    char path[HIL_PATH_MAX];
+    hil_bytes bytes;
+    *object = NULL;
+    *list = NULL;
+    HIL_TRY(hil_path_join(path, folder, name));
+    if (!hil_file_exists(path)) return HIL_OK;
+    HIL_TRY(hil_bytes_read(&bytes, path));
+    hil_status status = hil_json_parse(bytes.data, bytes.size, path, object);
+    hil_bytes_free(&bytes);
+    if (status == HIL_OK && json_is_array(json_object_get(*object, key)))
+        *list = json_object_get(*object, key);
+    return status;
+}
+
+/* Refuses a folder with several splits of a dataset, of which all would be taken. */
+static hil_status check_splits(const char *folder)
+{
+    json_t *object;
+    const json_t *splits;
+    HIL_TRY(read_list(folder, "dataset_dict.json", "splits", &object, &splits));
+    const char *first = json_string_value(json_array_get(splits, 0));
+    bool several = json_array_size(splits) > 1 && first;
+    hil_status status =
+        several ? hil_fail(HIL_ERR_INPUT, "%s holds %zu splits of a dataset: name one, as %s/%s",
+                           folder, json_array_size(splits), folder, first)
+                : HIL_OK;
+    json_decref(object);
+    return status;
+}
+
+static hil_status add_saved(hil_files *files, const char *folder, const char *name)
+{
+    char path[HIL_PATH_MAX];
+    if (!name || !hil_path_is_plain(name))
+        return hil_fail(HIL_ERR_INPUT, "%s/state.json names something that is no file of it",
+                        folder);
+    HIL_TRY(hil_path_join(path, folder, name));
+    if (hil_file_exists(path)) return add_path(files, path);
+    return hil_fail(HIL_ERR_INPUT,
+                    "%s: missing, although state.json names it; copy the folder again", path);
+}
+
+/* Takes what a folder of datasets.save_to_disk says that it holds, in that order: other .arrow
+   files in it are what was computed of them. *found: it is such a folder. */
+static hil_status add_dataset(hil_files *files, const char *folder, bool *found)
+{
+    json_t *object, *item;
+    const json_t *list;
+    size_t i;
+    hil_status status = read_list(folder, "state.json", "_data_files", &object, &list);
+    *found = list != NULL;
+    json_array_foreach(list, i, item)
+    {
+        const char *name = json_string_value(json_object_get(item, "filename"));
+        if (status == HIL_OK) status = add_saved(files, folder, name);
+    }
+    json_decref(object);
+    return status;
+}
+
 static hil_status add_folder(hil_files *files, const char *folder, int depth)
 {
+    bool found;
     if (depth > DEEPEST)
         return hil_fail(HIL_ERR_INPUT, "%s: folders nested more than %d deep are not read", folder,
                         DEEPEST);
+    HIL_TRY(check_splits(folder));
+    HIL_TRY(add_dataset(files, folder, &found));
+    if (found) return HIL_OK;
     struct listing listing = {files, depth};
     return hil_dir_each(folder, HIL_MISSING_FAILS, add_entry, &listing);
 }
@@ -84,7 +154,8 @@ static hil_status add_existing(hil_files *files, const char *path, bool is_folde
     if (files->count == begin)
         return hil_fail(
             HIL_ERR_INPUT,
-            "no data in the folder %s: no .txt, .jsonl, .parquet or .npy file (also .txt.gz, "
+            "no data in the folder %s: no .txt, .jsonl, .parquet, .arrow or .npy file (also "
+            ".txt.gz, "
             ".jsonl.zst, ...; a .json, .csv or .tsv file must be named itself); other files there: "
             "%zu",
             path, skipped);

@@ -13,9 +13,10 @@ typedef struct hil_files {
 } hil_files;
 
 /* A folder becomes the data files (hil_file_type_known) in it and its subfolders, sorted by path,
-   without hidden ones. A path with * ? [ that does not exist is a shell pattern and becomes its
-   sorted matches. Fails for a folder or pattern without data files, and for any other path that
-   does not exist; `files` then needs no free. */
+   without hidden ones; one of datasets.save_to_disk what its state.json names. A path with * ? [
+   that does not exist is a shell pattern and becomes its sorted matches. Fails for a folder or
+   pattern without data files, and for any other path that does not exist; `files` then needs no
+   free. */
 hil_status hil_files_find(hil_files *files, const char *const *given, size_t count);
 void hil_files_free(hil_files *files);
 /* Fails unless hil_files_find succeeds and every file is readable and has a supported name

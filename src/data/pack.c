@@ -324,16 +324,18 @@ static hil_status pack_file(struct pack *pack, hil_data_kind kind, uint64_t byte
 {
     bool has_records = kind != HIL_DATA_TEXT && kind != HIL_DATA_TOKENS;
     if (pack->options->format == HIL_FORMAT_PREFERENCE && !has_records)
-        return hil_fail(HIL_ERR_INPUT,
-                        "%s: --loss dpo learns from pairs of answers, which are records of a "
-                        ".jsonl, .json, .csv or .parquet file with \"chosen\" and \"rejected\"",
-                        pack->path);
+        return hil_fail(
+            HIL_ERR_INPUT,
+            "%s: --loss dpo learns from pairs of answers, which are records of a "
+            ".jsonl, .json, .csv, .parquet or .arrow file with \"chosen\" and \"rejected\"",
+            pack->path);
     switch (kind) {
     case HIL_DATA_TOKENS:
         return pack_npy(pack, bytes);
     case HIL_DATA_CSV:
     case HIL_DATA_TSV:
     case HIL_DATA_PARQUET:
+    case HIL_DATA_ARROW:
         return pack_table(pack, bytes);
     case HIL_DATA_JSONL:
         return pack_jsonl(pack, HIL_JSONL_LINES);

@@ -23,19 +23,7 @@ typedef struct hil_separated_text {
 hil_status hil_separated_parse(hil_separated **out, const hil_separated_text *text);
 void hil_separated_close(hil_separated *table);
 
-/* The name of a column; NULL: no more. *at is 0 for the first, and then goes to the next. */
-const char *hil_separated_key(const hil_separated *table, size_t *at);
-/* Chooses the columns that are read, before the first row; keys that the file does not have are
-   left out. A row may hold `row_max` bytes. */
-hil_status hil_separated_select(hil_separated *table, const char *const *keys, size_t count,
-                                size_t row_max);
-/* The next row, with a string for each chosen column. The caller releases it with json_decref; NULL
-   after the last. Not to be called again after a failure. */
-hil_status hil_separated_next(hil_separated *table, json_t **row);
-/* The line where the last row begins, and the share of the file that was read. */
-int64_t hil_separated_number(const hil_separated *table);
-double hil_separated_done(const hil_separated *table);
-
-extern const hil_row_source hil_separated_row_source;
+/* A row has a string for each chosen column; its number is that of the line where it begins. */
+HIL_ROW_SOURCE_CALLS(separated);
 
 #endif

@@ -4,6 +4,7 @@
 #include "data/separated.h"
 #include "data/file_type.h"
 #include "data/jsonl.h"
+#include "format/arrow/arrow.h"
 #include "format/parquet/parquet.h"
 
 #include <stdio.h>
@@ -13,6 +14,7 @@ static const hil_row_source *const sources[] = {
     [HIL_DATA_CSV] = &hil_separated_row_source,
     [HIL_DATA_TSV] = &hil_separated_row_source,
     [HIL_DATA_PARQUET] = &hil_parquet_row_source,
+    [HIL_DATA_ARROW] = &hil_arrow_row_source,
 };
 
 struct hil_table {

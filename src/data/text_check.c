@@ -26,7 +26,7 @@ static const struct magic {
     {0, 4, "PK\x03\x04", "a zip archive (or .docx, .xlsx, .npz, a PyTorch file)", NO_TEXT},
     {257, 5, "ustar", "a tar archive", "unpack it (tar xf) and name the folder"},
     {0, 4, "PAR1", "Parquet", "its name must end with .parquet"},
-    {0, 6, "ARROW1", "Arrow", HIL_DATA_TO_JSONL("read_feather('FILE')")},
+    {0, 6, "ARROW1", "Arrow", "its name must end with .arrow"},
     {0, 4, "Obj\x01", "Avro", NO_TEXT},
     {0, 4,
      "\x7F"

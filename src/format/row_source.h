@@ -6,7 +6,23 @@
 
 #include <jansson.h>
 
-/* Functions of a format. The calls are those of format/parquet/parquet.h on an open file. */
+/* Declares the calls on an open file of a format, hil_NOUN_key and so on:
+   key: the name of a column; NULL: no more. *at is 0 for the first, and then goes to the next.
+   select: chooses the columns that are read, before the first row; keys that rows do not have are
+   left out, no other column is looked at. A row may hold `row_max` bytes of values.
+   next: the next row, which the caller releases with json_decref; NULL after the last. Not to be
+   called again after a failure.
+   number: that of the last row, from 1. done: the share that was read, for progress. */
+#define HIL_ROW_SOURCE_CALLS(noun)                                                                 \
+    const char *hil_##noun##_key(const hil_##noun *file, size_t *at);                              \
+    hil_status hil_##noun##_select(hil_##noun *file, const char *const *keys, size_t count,        \
+                                   size_t row_max);                                                \
+    hil_status hil_##noun##_next(hil_##noun *file, json_t **row);                                  \
+    int64_t hil_##noun##_number(const hil_##noun *file);                                           \
+    double hil_##noun##_done(const hil_##noun *file);                                              \
+    extern const hil_row_source hil_##noun##_row_source
+
+/* Functions of a format, for callers that read any. */
 typedef struct hil_row_source {
     const char *unit;   /* what rows are numbered by: "row", or "line" */
     const char *rename; /* how to rename columns, for errors */
@@ -19,7 +35,7 @@ typedef struct hil_row_source {
     double (*done)(const void *file);    /* the share that was read, for progress */
 } hil_row_source;
 
-/* Defines hil_NOUN_row_source by the functions hil_NOUN_open, hil_NOUN_close and so on. */
+/* Defines hil_NOUN_row_source by hil_NOUN_open, hil_NOUN_close and the calls. */
 #define HIL_ROW_SOURCE(noun, unit_word, rename_text)                                               \
     static hil_status source_open(void **file, const char *path)                                   \
     {                                                                                              \

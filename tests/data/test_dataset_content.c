@@ -30,7 +30,8 @@ static void check_names(void)
         {"a.CSV", "a.CSV: expected"},
         {"a.parquet", "a.parquet is not a Parquet file"},
         {"a.parquet.gz", "decompress it first"},
-        {"a.arrow", "pandas.read_feather"},
+        {"a.arrow", "a.arrow is not an Arrow file"},
+        {"a.feather.gz", "an Arrow file is not read compressed"},
         {"a.safetensors", "weights"},
         {"a.bin", "weights"},
         {"a.pt", "weights"},
@@ -63,7 +64,7 @@ static void check_magic(void)
         {BYTES("\x28\xB5\x2F\xFD abcdefghijkl"), "must end with .zst"},
         {BYTES("PK\x03\x04 abcdefghijkl"), "zip archive"},
         {BYTES("PAR1 abcdefghijkl"), "its name must end with .parquet"},
-        {BYTES("ARROW1 abcdefghijkl"), "pandas.read_feather"},
+        {BYTES("ARROW1 abcdefghijkl"), "its name must end with .arrow"},
         {BYTES("\x7F"
                "ELF abcdefghijkl"),
          "a program"},

@@ -271,6 +271,11 @@ class Uses:
         except NumericError as error:
             raise NumericError(f"{error}; a weight that is read otherwise than as an attribute of its module "
                                "is NaN, unless it is inside of hilbert.gathered") from None
+        except BudgetError as error:
+            if not any(slot.gradients > slot.gradients_before > 0 for slot in self.slots.values()):
+                raise
+            raise BudgetError(f"{error}; this step has more backward calls than the one before: where their number "
+                              "varies, give steady=False to hilbert.offload") from None
         finally:
             self._end()
 

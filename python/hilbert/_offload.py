@@ -288,7 +288,7 @@ def place(arguments: Mapping[str, Any]) -> Offload:
     if arguments["dtype"] is not None:
         _cast_buffers(model, options.dtype)
     state = Offload(model, options, groups, defaults)
-    if activations != "none":
+    if activations not in ("none", None):
         state.uses.activations = Activations(state.store, allowance(options, activations))
     own = model.zero_grad
 
@@ -326,14 +326,17 @@ def prepare(arguments: Mapping[str, Any]) -> Tuple[Options, Groups, Dict[str, An
         defaults["betas"] = betas
         groups = groups_of(model, arguments["params"], defaults)
     _check_groups(model, groups)
+    clip = arguments["clip"] or 0.0
+    if not 0 <= clip < float("inf"):
+        raise UsageError(f"clip {clip}: give the largest norm of the gradients, or 0 to clip never")
     options = Options(
         dtype=parse_dtype(dtype) or _main_dtype(model), casts=dtype is not None, device=_device(arguments["device"]),
-        optimizer=optimizer, clip=arguments["clip"] or 0.0,
+        optimizer=optimizer, clip=clip,
         disks=[parse_disk(entry) for entry in list_disks(disk)],
         window=parse_size("window", arguments["window"]) or 0, threads=arguments["threads"],
         saves=arguments["saves"], steady=arguments["steady"], loss_scale=arguments["loss_scale"])
     _set_budgets(options, arguments["device_memory"], arguments["host_memory"])
-    if arguments["activations"] != "none":
+    if arguments["activations"] not in ("none", None):
         reserve(options, list(model.parameters()))
     return options, groups, defaults
 
@@ -342,6 +345,8 @@ def _check_groups(model: nn.Module, groups: Groups) -> None:
     """Refuses parameters that would not be trained."""
     names = {id(param): name for name, param in model.named_parameters()}
     for group in groups:
+        if not isinstance(group["betas"], (tuple, list)) or len(group["betas"]) != 2:
+            raise UsageError(f"betas {group['betas']}: give two numbers")
         for param in group["params"]:
             if id(param) not in names:
                 raise UsageError(f"the optimizer has a parameter of shape {list(param.shape)} that is not one of "

@@ -19,6 +19,8 @@ def groups_of(model: nn.Module, params: Optional[Iterable[Any]],
     or their names. None: one group of all parameters that require gradients."""
     by_name = dict(model.named_parameters())
     given = list(params) if params is not None else [p for p in by_name.values() if p.requires_grad]
+    if params is not None and not given:
+        raise UsageError("params is empty: a generator that was used before?")
     if given and not isinstance(given[0], dict):
         given = [{"params": given}]
     groups = []

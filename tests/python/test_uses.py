@@ -136,6 +136,17 @@ def test_irregular_accumulation(tmp_path):
         optimizer.zero_grad()
 
 
+def test_late_gradients_that_do_not_fit(tmp_path):
+    """The step is refused and names what helps; the next ones are right."""
+    mine, theirs, optimizer = twins(tmp_path)
+    train(mine, theirs, optimizer, steps=2)
+    for x in inputs(3):
+        mine.backward(loss_of(mine, x))
+    with pytest.raises(hilbert.BudgetError, match="give steady=False"):
+        mine.step()
+    train(mine, theirs, optimizer)
+
+
 def test_evaluation_between_steps(tmp_path):
     mine, theirs, optimizer = twins(tmp_path)
     for x in inputs(3):

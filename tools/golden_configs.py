@@ -10,7 +10,7 @@ from transformers import (
     HeliumConfig, HunYuanDenseV1Config, HunYuanMoEV1Config, InternLM3Config, Lfm2Config,
     Lfm2MoeConfig, Llama4Config, Llama4ForConditionalGeneration, Llama4TextConfig, LlamaConfig,
     MiniMaxM2Config, Ministral3Config, MinistralConfig, Mistral3Config,
-    Mistral3ForConditionalGeneration, MistralConfig, MixtralConfig, NemotronConfig, Olmo2Config,
+    Mistral3ForConditionalGeneration, MistralConfig, MixtralConfig, NemotronConfig, NemotronHConfig, Olmo2Config,
     Olmo3Config, OlmoConfig, OlmoeConfig, Phi3Config, PhiConfig, Qwen2_5_VLConfig,
     Qwen2_5_VLForConditionalGeneration, Qwen2Config, Qwen2MoeConfig, Qwen3_5MoeConfig,
     Qwen3_5MoeForConditionalGeneration, Qwen3_5MoeTextConfig, Qwen3_5TextConfig, Qwen3Config,
@@ -289,6 +289,9 @@ FAMILIES = {
         num_local_experts=4, num_experts_per_tok=2, use_qk_norm=False, attention_bias=True,
         attn_temperature_tuning=False, interleave_moe_layer_step=2),
 }
+NEMOTRON_H = dict(vocab_size=67, hidden_size=24, intermediate_size=26, num_attention_heads=4,
+                  num_key_value_heads=2, head_dim=8, max_position_embeddings=96, mamba_num_heads=6,
+                  mamba_head_dim=5, n_groups=2, ssm_state_size=10, pad_token_id=None)
 # With state spaces.
 SPACES = {
     # Granite 4: attention without positions, experts and one that all tokens have.
@@ -304,6 +307,15 @@ SPACES = {
         tie_word_embeddings=True, mamba_conv_bias=False, attention_bias=True,
         embedding_multiplier=6.0, logits_scaling=3.0, residual_multiplier=0.6,
         attention_multiplier=0.3),
+    # Layers have one part each.
+    "nemotron_h": lambda: NemotronHConfig(
+        **NEMOTRON_H, layers_block_type=["mamba", "mlp", "attention", "mamba"], mlp_bias=True,
+        use_bias=True),
+    # Nemotron 3: experts without gates, and one that all tokens have.
+    "nemotron_h_moe": lambda: NemotronHConfig(
+        **NEMOTRON_H, layers_block_type=["mamba", "moe", "attention", "mlp", "moe"],
+        n_routed_experts=6, moe_intermediate_size=14, moe_shared_expert_intermediate_size=18,
+        moe_latent_size=12, n_group=2, topk_group=1, routed_scaling_factor=1.5),
 }
 
 

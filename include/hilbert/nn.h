@@ -59,6 +59,7 @@ typedef enum hil_role {
                    decayed; files hold it as rows x 1 x cols */
     HIL_RATE,   /* a vector of logarithms of numbers from 0.01 to 16, not decayed */
     HIL_RATES,  /* a vector of the logarithms of 1, 2, 3, ..., not decayed */
+    HIL_STEP,   /* a vector whose softplus is from 0.001 to 0.1, even in logarithms, not decayed */
 } hil_role;
 
 /* Vectors need no `std`, and one row; with more, files hold them as rows x cols. */

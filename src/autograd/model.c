@@ -60,6 +60,7 @@ static hil_status add_param(hil_model *model, const char *name, const hil_param_
         .init = form->role == HIL_SCALE || form->role == HIL_FIXED_SCALE ? HIL_INIT_ONE
                 : form->role == HIL_RATE                                 ? HIL_INIT_LOG
                 : form->role == HIL_RATES                                ? HIL_INIT_LOG_COUNT
+                : form->role == HIL_STEP                                 ? HIL_INIT_STEP
                                                                          : HIL_INIT_ZERO,
         .std = form->std,
         .bound = RATE_MOST,

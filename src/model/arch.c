@@ -67,6 +67,7 @@ static const hil_arch *const archs[] = {
     &hil_arch_lfm2_moe,
     &hil_arch_llama4,
     &hil_arch_granite_hybrid,
+    &hil_arch_nemotron_h,
 };
 enum { COUNT = sizeof archs / sizeof *archs };
 

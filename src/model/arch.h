@@ -22,7 +22,8 @@ typedef struct hil_arch_names {
     const char *mlp_norm, *gate, *up, *gate_up, *down, *mlp_post_norm;
 } hil_arch_names;
 
-/* Names of a mixture's modules; the number of the expert stands for the *. */
+/* Names of a mixture's modules; the number of the expert stands for the *. Experts without gates
+   have ReLU squared. */
 typedef struct hil_mixture_names {
     const char *router, *gate, *up, *gate_up, *down; /* gate_up: both in one */
     const char *gate_bias, *up_bias, *down_bias;     /* of all experts */
@@ -30,6 +31,7 @@ typedef struct hil_mixture_names {
     const char *correction, *factors;
     /* Of the expert that all tokens have; `shared`: how much of it each has, NULL: all. */
     const char *shared_gate, *shared_up, *shared_gate_up, *shared_down, *shared;
+    const char *latent_down, *latent_up; /* before and after experts with a latent size */
 } hil_mixture_names;
 
 /* Names of the modules of linear attention; those of `rate` and `bias` are whole. NULL: see
@@ -42,6 +44,7 @@ typedef struct hil_delta_names {
 /* Names of the modules of state spaces; those of `rate`, `bias` and `direct` are whole. */
 typedef struct hil_mamba_names {
     const char *in, *kernel, *rate, *bias, *direct, *norm, *out;
+    bool drawn; /* `bias` begins as HIL_STEP, not as ones */
 } hil_mamba_names;
 /* All of them in `module`. */
 #define HIL_ARCH_MAMBA(module)                                                                     \
@@ -137,7 +140,7 @@ extern const hil_arch hil_arch_gpt2, hil_arch_llama, hil_arch_mistral, hil_arch_
     hil_arch_hunyuan, hil_arch_hunyuan_moe, hil_arch_ministral3, hil_arch_nemotron, hil_arch_arcee,
     hil_arch_olmo, hil_arch_gemma4, hil_arch_gemma4_unified, hil_arch_qwen3_next, hil_arch_qwen3_5,
     hil_arch_qwen3_5_moe, hil_arch_lfm2, hil_arch_lfm2_moe, hil_arch_llama4,
-    hil_arch_granite_hybrid;
+    hil_arch_granite_hybrid, hil_arch_nemotron_h;
 /* llama.c: reads the sizes, RMSNorm's epsilon, dropout of attention, whether the head is tied,
    hidden_act (SiLU) and rotary embedding. */
 hil_status hil_config_read_usual(const hil_config_reader *r);

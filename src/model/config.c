@@ -43,6 +43,18 @@ bool hil_config_mamba(const hil_config *config, int64_t layer)
     return bit(config->mamba.layers, layer);
 }
 
+bool hil_config_feeds(const hil_config *config, int64_t layer)
+{
+    assert(layer >= 0 && layer < config->layers);
+    return !config->lone || bit(config->feeds, layer);
+}
+
+bool hil_config_mixes(const hil_config *config, int64_t layer)
+{
+    assert(layer >= 0 && layer < config->layers);
+    return !config->lone || !bit(config->feeds, layer);
+}
+
 int64_t hil_config_window(const hil_config *config, int64_t layer)
 {
     assert(layer >= 0 && layer < config->layers);
@@ -225,6 +237,23 @@ static hil_status read_generation(hil_config *config, const char *path, hil_byte
     return status;
 }
 
+/* Python's JSON has Infinity, as in the limits of steps; a number of as many characters that is as
+   good as that takes its place. */
+static void replace_infinity(hil_bytes *json)
+{
+    static const char word[] = "Infinity", number[] = "1e38    ";
+    bool quoted = false;
+    for (size_t i = 0; i < json->size; ++i) {
+        char *at = json->data + i;
+        if (quoted && *at == '\\')
+            ++i;
+        else if (*at == '"')
+            quoted = !quoted;
+        else if (!quoted && json->size - i >= 8 && memcmp(at, word, 8) == 0)
+            memcpy(at, number, 8);
+    }
+}
+
 hil_status hil_config_read(hil_config *out, const char *path, hil_bytes *config,
                            hil_bytes *generation)
 {
@@ -254,6 +283,7 @@ hil_status hil_config_read(hil_config *out, const char *path, hil_bytes *config,
         strncat(beside, "/generation_config.json", sizeof beside - strlen(beside) - 1);
     }
     HIL_TRY(hil_bytes_read(config, file));
+    replace_infinity(config);
     HIL_TRY(hil_config_parse(out, config->data, config->size, file));
     if (out->whole[0] || out->mixture.packed) HIL_TRY(hil_config_text_write(config));
     return read_generation(out, beside, generation);

@@ -109,6 +109,7 @@ typedef struct hil_mixture_config {
     int64_t chosen;                  /* experts of each token */
     int64_t width;                   /* intermediate size of an expert */
     int64_t shared;                  /* that of the expert that all tokens have; 0: none */
+    int64_t latent;                  /* numbers of what experts read and give; 0: the hidden size */
     double alpha, limit;             /* of hil_swiglu_clamped; limit 0: plain SwiGLU */
     bool biased;                     /* router and experts have biases */
     bool packed;                     /* the folder has the experts in MXFP4: [Note: mxfp4] */
@@ -143,6 +144,8 @@ typedef struct hil_config {
     bool norm_bias; /* bias of LayerNorm */
     hil_norm_kind norm;
     hil_qk_norm qk_norm;
+    bool lone; /* a layer has attention, or what is in its place, or else its MLP */
+    uint64_t feeds[HIL_LAYER_WORDS]; /* bit set: then it has the MLP */
     bool parallel;    /* attention and MLP read the same input, and both are added to it */
     bool shared_norm; /* the MLP reads what attention reads: it has no norm of its own */
     bool qkv_by_head; /* the fused projection has q, k and v of the first head, then of the next */
@@ -193,6 +196,9 @@ bool hil_config_linear(const hil_config *config, int64_t layer);
 bool hil_config_convolves(const hil_config *config, int64_t layer);
 /* Whether the layer has a state space. */
 bool hil_config_mamba(const hil_config *config, int64_t layer);
+/* Whether the layer has attention, or what is in its place; and whether an MLP, or a mixture. */
+bool hil_config_mixes(const hil_config *config, int64_t layer);
+bool hil_config_feeds(const hil_config *config, int64_t layer);
 /* How many positions, its own included, a position of this layer attends to; 0: all before it. */
 int64_t hil_config_window(const hil_config *config, int64_t layer);
 /* How many positions a chunk of the layer has, which see no others; 0: it has no chunks. */

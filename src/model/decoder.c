@@ -33,6 +33,7 @@ typedef struct layer {
     hil_delta_net delta;          /* in place of attention */
     hil_short_conv conv;          /* likewise */
     hil_mamba mamba;              /* likewise */
+    bool mixes, feeds;            /* it has attention or what is in its place; an MLP */
     const hil_rope_table *rope;   /* NULL: none */
     const hil_rope_table *growth; /* of queries that do not turn; NULL: they do not grow */
     hil_attention_options attention;
@@ -245,13 +246,20 @@ static hil_status block(hil_tape *t, void *state, const hil_values *in, hil_valu
     const hil_config *c = l->config;
     hil_value *x, *h, *m;
     HIL_TRY(hil_values_get(in, "x", &x));
-    HIL_TRY(normalize_if(t, c, &l->attention_norm, x, &h));
-    m = c->shared_norm ? h : x;
-    HIL_TRY(attend(t, l, h, &h));
-    HIL_TRY(add_part(t, l, h, (module[]){l->o, l->attention_post_norm}, &x));
-    if (!c->parallel) m = x;
-    HIL_TRY(normalize_if(t, c, &l->mlp_norm, m, &m));
-    HIL_TRY(add_mlp(t, l, m, in, out, &x));
+    m = x;
+    if (l->mixes) {
+        HIL_TRY(normalize_if(t, c, &l->attention_norm, x, &h));
+        if (c->shared_norm) m = h;
+        HIL_TRY(attend(t, l, h, &h));
+        HIL_TRY(add_part(t, l, h, (module[]){l->o, l->attention_post_norm}, &x));
+        if (!c->parallel) m = x;
+    }
+    if (l->feeds) {
+        HIL_TRY(normalize_if(t, c, &l->mlp_norm, m, &m));
+        HIL_TRY(add_mlp(t, l, m, in, out, &x));
+    } else {
+        HIL_TRY(hil_mixture_pass(&l->mixture, in, out));
+    }
     return hil_values_set(out, "x", x);
 }
 
@@ -284,6 +292,8 @@ static void set_options(layer *l, const hil_config *c, int64_t n, const ropes *t
 {
     bool slides = hil_config_window(c, n) > 0;
     l->config = c;
+    l->mixes = hil_config_mixes(c, n);
+    l->feeds = hil_config_feeds(c, n);
     if (hil_config_turns(c, n))
         l->rope = slides && c->has_local ? &tables->sliding : &tables->full;
     else if (c->growth.factor != 0)
@@ -335,14 +345,14 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
     int64_t d = c->hidden, q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
     int64_t f = c->intermediate, q_norm = c->head_dim, k_norm = c->head_dim;
     const output o = output_of(c, n);
-    const bool other = o.other;
+    const bool mixes = l->mixes, feeds = l->feeds, other = o.other || !mixes;
     if (c->qk_norm == HIL_QK_NORM_WHOLE) q_norm = q, k_norm = kv;
     if (c->gated) q *= 2;
     bool bias = c->attention_bias && !other, plain = !c->norm_bias;
     double std = c->init_std;
     const hil_arch_names *m = c->arch->names;
     const hil_role one = norm_role(c);
-    const char *own_norm = c->shared_norm ? NULL : m->mlp_norm;
+    const char *own_norm = c->shared_norm || !feeds ? NULL : m->mlp_norm;
     bool no_qk = other || c->qk_norm == HIL_QK_NORM_NONE, own = c->qk_norm == HIL_QK_NORM_OWN;
     int64_t q_norms = own ? c->heads : 1, k_norms = own ? c->kv_heads : 1;
     HIL_TRY(hil_mixture_build(model, c, n, &l->mixture));
@@ -351,10 +361,10 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
     HIL_TRY(hil_short_conv_build(model, c, n, &l->conv));
     HIL_TRY(hil_mamba_build(model, c, n, &l->mamba));
     if (m->sinks) HIL_TRY(add_sinks(model, c, n, &l->attention.sinks));
-    bool mixed = l->mixture.router, no_bias = mixed || !c->mlp_bias;
+    bool mixed = l->mixture.router || !feeds, no_bias = mixed || !c->mlp_bias;
     const hil_build_row rows[] = {
-        {m->attention_norm, {one, 1, d, 0}, &l->attention_norm.weight, false},
-        {m->attention_norm, {HIL_BIAS, 1, d, 0}, &l->attention_norm.bias, plain},
+        {m->attention_norm, {one, 1, d, 0}, &l->attention_norm.weight, !mixes},
+        {m->attention_norm, {HIL_BIAS, 1, d, 0}, &l->attention_norm.bias, plain || !mixes},
         {m->q, {HIL_MATRIX, q, d, std}, &l->q.weight, other},
         {m->q, {HIL_BIAS, 1, q, 0}, &l->q.bias, !bias},
         {m->k, {HIL_MATRIX, kv, d, std}, &l->k.weight, other},
@@ -367,8 +377,8 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
         {m->q_norm, {HIL_BIAS, 1, q_norm, 0}, &l->q_norm.bias, no_qk || own || plain},
         {m->k_norm, {one, k_norms, k_norm, 0}, &l->k_norm.weight, no_qk},
         {m->k_norm, {HIL_BIAS, 1, k_norm, 0}, &l->k_norm.bias, no_qk || own || plain},
-        {o.name, {HIL_MATRIX, d, o.width, std}, &l->o.weight, false},
-        {o.name, {HIL_BIAS, 1, d, 0}, &l->o.bias, !o.bias},
+        {o.name, {HIL_MATRIX, d, o.width, std}, &l->o.weight, !mixes},
+        {o.name, {HIL_BIAS, 1, d, 0}, &l->o.bias, !o.bias || !mixes},
         {m->attention_post_norm, {one, 1, d, 0}, &l->attention_post_norm.weight, false},
         {own_norm, {one, 1, d, 0}, &l->mlp_norm.weight, false},
         {own_norm, {HIL_BIAS, 1, d, 0}, &l->mlp_norm.bias, plain},

@@ -25,7 +25,7 @@ hil_status hil_mamba_build(hil_model *model, const hil_config *c, int64_t n, hil
     options->most = s->most;
     const hil_build_row vectors[] = {
         {m->rate, {HIL_RATES, 1, s->heads, 0}, &options->rate, false},
-        {m->bias, {HIL_SCALE, 1, s->heads, 0}, &options->bias, false},
+        {m->bias, {m->drawn ? HIL_STEP : HIL_SCALE, 1, s->heads, 0}, &options->bias, false},
         {m->direct, {HIL_SCALE, 1, s->heads, 0}, &options->direct, false},
     };
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; ++i)

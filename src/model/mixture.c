@@ -74,6 +74,20 @@ static hil_status build_biases(hil_model *model, const hil_config *c, int64_t n,
     return HIL_OK;
 }
 
+/* The projections before the experts and after them. */
+static hil_status build_latent(hil_model *model, const hil_config *c, int64_t n, hil_mixture *out)
+{
+    const hil_mixture_names *m = c->arch->mixture;
+    int64_t size = c->mixture.latent;
+    const hil_build_row rows[] = {
+        {m->latent_down, {HIL_MATRIX, size, c->hidden, c->init_std}, &out->latent_down, false},
+        {m->latent_up, {HIL_MATRIX, c->hidden, size, c->init_std}, &out->latent_up, false},
+    };
+    if (!size) return HIL_OK;
+    return hil_build_params(
+        model, &(hil_build_table){c->arch->names->blocks, n, rows, sizeof rows / sizeof *rows});
+}
+
 static void set_route(const hil_mixture_config *m, hil_route_options *out)
 {
     hil_route_defaults(out);
@@ -88,9 +102,10 @@ hil_status hil_mixture_build(hil_model *model, const hil_config *c, int64_t n, h
     const char *blocks = c->arch->names->blocks;
     const hil_param_form router = {HIL_ROUTER, c->mixture.experts, c->hidden, c->init_std};
     const hil_role role = c->mixture.transposed ? HIL_TRANSPOSED : HIL_MATRIX;
-    const hil_param_form inner = {role, c->mixture.width, c->hidden, c->init_std};
-    const hil_param_form both = {role, 2 * c->mixture.width, c->hidden, c->init_std};
-    const hil_param_form outer = {role, c->hidden, c->mixture.width, c->init_std};
+    int64_t d = c->mixture.latent ? c->mixture.latent : c->hidden;
+    const hil_param_form inner = {role, c->mixture.width, d, c->init_std};
+    const hil_param_form both = {role, 2 * c->mixture.width, d, c->init_std};
+    const hil_param_form outer = {role, d, c->mixture.width, c->init_std};
     *out = (hil_mixture){.balanced = c->mixture.balance > 0, .later = hil_mixture_before(c, n) > 0};
     if (!is_mixture(c, n)) return HIL_OK;
     set_route(&c->mixture, &out->route);
@@ -114,6 +129,7 @@ hil_status hil_mixture_build(hil_model *model, const hil_config *c, int64_t n, h
     if (m->factors) HIL_TRY(build_vector(model, c, n, m->factors, HIL_SCALE, &out->factors));
     if (c->mixture.shared) HIL_TRY(build_shared(model, c, n, out));
     if (c->mixture.biased) HIL_TRY(build_biases(model, c, n, out));
+    HIL_TRY(build_latent(model, c, n, out));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
         if (!rows[i].name) continue;
         snprintf(name, sizeof name, "%s%lld.%s.weight", blocks, (long long)n, rows[i].name);
@@ -154,12 +170,23 @@ static hil_status open_shared(hil_tape *t, const hil_mixture *m, hil_value *x, h
     return hil_linear(t, x, m->shared_up, NULL, &part[1]);
 }
 
+/* That expert up to its last projection. */
+static hil_status activate_shared(hil_tape *t, const hil_mixture *m, hil_value *x, hil_value **y)
+{
+    hil_value *part[2];
+    if (!m->shared_gate && !m->shared_gate_up) {
+        HIL_TRY(hil_linear(t, x, m->shared_up, NULL, y));
+        return hil_relu_squared(t, *y, y);
+    }
+    HIL_TRY(open_shared(t, m, x, part));
+    return hil_swiglu(t, part[0], part[1], y);
+}
+
 /* *sum += the expert that all tokens have; *sum may be NULL. */
 static hil_status add_shared(hil_tape *t, const hil_mixture *m, hil_value *x, hil_value **sum)
 {
-    hil_value *part[2], *gate, *y;
-    HIL_TRY(open_shared(t, m, x, part));
-    HIL_TRY(hil_swiglu(t, part[0], part[1], &y));
+    hil_value *gate, *y;
+    HIL_TRY(activate_shared(t, m, x, &y));
     if (!m->shared && *sum) return hil_linear_add(t, y, m->shared_down, NULL, *sum, sum);
     HIL_TRY(hil_linear(t, y, m->shared_down, NULL, &y));
     if (m->shared) {
@@ -192,6 +219,10 @@ static hil_status open_experts(hil_tape *t, const hil_mixture *m, hil_value *row
                                const hil_routing *routing, hil_value **y)
 {
     hil_value *part[2];
+    if (!m->gate && !m->gate_up) {
+        HIL_TRY(project(t, rows, routing, m->up, m->up_bias, &rows));
+        return hil_relu_squared(t, rows, y);
+    }
     if (m->gate_up) {
         HIL_TRY(project(t, rows, routing, m->gate_up, NULL, &rows));
         int64_t half = hil_value_dim(rows, -1) / 2;
@@ -209,11 +240,15 @@ hil_status hil_mixture_run(hil_tape *t, const hil_mixture *m, hil_value *x,
     hil_value *rows;
     hil_routing own = *routing;
     if (m->shared_down) HIL_TRY(add_shared(t, m, x, &residual));
+    if (m->latent_down) HIL_TRY(hil_linear(t, x, m->latent_down, NULL, &x));
     if (m->early)
         HIL_TRY(hil_dispatch_weighed(t, x, &own, &rows));
     else
         HIL_TRY(hil_dispatch(t, x, &own, &rows));
     HIL_TRY(open_experts(t, m, rows, &own, &rows));
     HIL_TRY(project(t, rows, &own, m->down, m->down_bias, &rows));
-    return hil_combine(t, rows, &own, residual, y);
+    if (!m->latent_up) return hil_combine(t, rows, &own, residual, y);
+    HIL_TRY(hil_combine(t, rows, &own, NULL, &rows));
+    if (residual) return hil_linear_add(t, rows, m->latent_up, NULL, residual, y);
+    return hil_linear(t, rows, m->latent_up, NULL, y);
 }

@@ -11,7 +11,8 @@ typedef struct hil_mixture {
     hil_param *router_bias, *gate_bias, *up_bias, *down_bias;  /* NULL: there are none */
     hil_param *shared_gate, *shared_up, *shared_down, *shared; /* NULL: there is none */
     hil_param *shared_gate_up;                                 /* both in one; NULL: they are two */
-    hil_param *factors; /* of the weights of each expert; NULL: none */
+    hil_param *latent_down, *latent_up; /* NULL: experts read what the layer reads */
+    hil_param *factors;                 /* of the weights of each expert; NULL: none */
     hil_route_options route;
     hil_activation activation;
     double alpha, limit; /* of the clamped SwiGLU; limit 0: plain */

@@ -16,6 +16,7 @@ typedef enum hil_init {
     HIL_INIT_UNIFORM,
     HIL_INIT_LOG,       /* logarithms of numbers drawn evenly */
     HIL_INIT_LOG_COUNT, /* those of 1, 2, 3, ... */
+    HIL_INIT_STEP, /* inverse softplus of numbers from 0.001 to 0.1, drawn evenly in logarithms */
 } hil_init;
 
 typedef struct hil_param_spec {

@@ -431,6 +431,18 @@ typedef struct filling {
 /* Numbers 4g to 4g + 3 are made of the four words of counter (g, p). */
 #define LOG_LEAST 0.01f
 
+#define STEP_LEAST 1e-3f
+#define STEP_MOST 1e-1f
+
+/* `unit` is drawn from [0, 1). */
+static float value_of(hil_init init, float unit, float bound)
+{
+    if (init == HIL_INIT_UNIFORM) return (2 * unit - 1) * bound;
+    if (init == HIL_INIT_LOG) return logf(LOG_LEAST + unit * (bound - LOG_LEAST));
+    float step = STEP_LEAST * expf(unit * logf(STEP_MOST / STEP_LEAST));
+    return step + logf(-expm1f(-step));
+}
+
 static void fill_uniform(const filling *f, int64_t from, int64_t end)
 {
     float bound = (float)f->param->spec.bound;
@@ -439,9 +451,7 @@ static void fill_uniform(const filling *f, int64_t from, int64_t end)
         if (i == from || i % 4 == 0)
             hil_philox(f->seed, (uint64_t)i / 4, (uint64_t)f->param->index, word);
         float unit = hil_philox_unit(word[i % 4]);
-        f->out[i - f->first] = f->param->spec.init == HIL_INIT_LOG
-                                   ? logf(LOG_LEAST + unit * (bound - LOG_LEAST))
-                                   : (2 * unit - 1) * bound;
+        f->out[i - f->first] = value_of(f->param->spec.init, unit, bound);
     }
 }
 
@@ -467,6 +477,7 @@ static void fill_task(void *context, int64_t task, int thread)
         break;
     case HIL_INIT_UNIFORM:
     case HIL_INIT_LOG:
+    case HIL_INIT_STEP:
         fill_uniform(f, from, end);
         break;
     }

@@ -226,6 +226,23 @@ static void check_generation(hil_dtype dtype)
                  B * HEADS * 10 * VALUES * sizeof(float), set_space);
 }
 
+static void check_spaces(void)
+{
+    static const struct {
+        int64_t groups, dim, length, heads, values;
+        bool large;
+    } rows[] = {{2, 3, 40, 4, 5, false},
+                {1, 4, 150, 3, 2, false},
+                {1, 40, 290, 2, 70, true},
+                {1, 130, 33, 3, 24, true},
+                {1, 4, 1160, 2, 3, true}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+        hil_delta_attr rule = {.key_heads = rows[i].groups, .key_dim = rows[i].dim};
+        (rows[i].large ? check_space_size : check_space)(rule, rows[i].length, rows[i].heads,
+                                                         rows[i].values);
+    }
+}
+
 int main(void)
 {
     gpu_begin();
@@ -241,11 +258,7 @@ int main(void)
     check_size((hil_delta_attr){.key_heads = 1, .key_dim = 128}, 70, 2, 128);
     check_size((hil_delta_attr){.key_heads = 1, .key_dim = 200}, 33, 3, 24);
     check_size((hil_delta_attr){.key_heads = 2, .key_dim = 8}, 1160, 2, 8); /* parts of backward */
-    check_space((hil_delta_attr){.key_heads = 2, .key_dim = 3}, 40, 4, 5);
-    check_space((hil_delta_attr){.key_heads = 1, .key_dim = 4}, 150, 3, 2);
-    check_space_size((hil_delta_attr){.key_heads = 1, .key_dim = 40}, 290, 2, 70);
-    check_space_size((hil_delta_attr){.key_heads = 1, .key_dim = 130}, 33, 3, 24);
-    check_space_size((hil_delta_attr){.key_heads = 1, .key_dim = 4}, 1160, 2, 3);
+    check_spaces();
     check_generation(HIL_F32);
     check_generation(HIL_BF16);
     gpu_end();

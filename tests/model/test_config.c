@@ -269,6 +269,18 @@ static void check_open(void)
         CHECK_INT(config.eos_all[2], -1);
     }
 
+    const char infinite[] =
+        "{\"note\":\"an \\\"Infinity\",\"model_type\":\"nemotron_h\",\"vocab_size\":96,"
+        "\"hidden_size\":32,\"x\":[0.0, Infinity, -Infinity]}";
+    CHECK_OK(hil_file_write(path, infinite, strlen(infinite)));
+    hil_bytes text = {0}, none = {0};
+    CHECK_OK(hil_config_read(&config, path, &text, &none));
+    CHECK(strstr(text.data, "an \\\"Infinity\"") &&
+          strstr(text.data, "[0.0, 1e38    , -1e38    ]"));
+    hil_bytes_free(&text);
+    hil_bytes_free(&none);
+    CHECK_OK(hil_file_write(path, LLAMA ",\"eos_token_id\":3}", strlen(LLAMA) + 18));
+
     char out[] = "/tmp/hil-config-XXXXXX";
     hil_sidecar_files files = {0};
     CHECK(mkdtemp(out) != NULL);

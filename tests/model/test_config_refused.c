@@ -122,6 +122,16 @@ static const char *const refused[][3] = {
     {"granitemoehybrid", ",\"hidden_act\":\"gelu\"", "for granitemoehybrid only silu"},
     {"granitemoehybrid", ",\"layer_types\":[\"attention\",\"conv\"]",
      "for granitemoehybrid only full_attention and linear_attention"},
+    {"nemotron_h", ",\"layers_block_type\":[\"mamba\",\"conv\"]", "a layer is \"conv\""},
+    {"nemotron_h", ",\"layers_block_type\":[]", "must be a list with an entry per layer"},
+    {"nemotron_h", ",\"hybrid_override_pattern\":\"M|\"", "a layer is \"|\""},
+    {"nemotron_h", ",\"hybrid_override_pattern\":\"\"", "must have a letter per layer"},
+    {"nemotron_h", ",\"mamba_d_conv\":4", "\"mamba_d_conv\" is a key of older files"},
+    {"nemotron_h", ",\"mlp_bias\":true", "\"mlp_bias\" is true, which is not supported with"},
+    {"nemotron_h", ",\"mlp_hidden_act\":\"silu\"", "for nemotron_h only relu2"},
+    {"nemotron_h", ",\"mamba_hidden_act\":\"gelu\"", "for nemotron_h only silu"},
+    {"nemotron_h", ",\"moe_latent_size\":-1", "\"moe_latent_size\" is no size"},
+    {"nemotron_h", ",\"n_groups\":3", "\"n_groups\" does not divide"},
 };
 
 static void check_refused(void)
@@ -158,6 +168,25 @@ static void check_spaces(void)
     CHECK_INT(c.mamba.head_dim, 2);
     CHECK_NEAR(c.mamba.least, 0.01, 0);
     CHECK_INT(c.mixture.shared, 1024);
+}
+
+static void check_lone(void)
+{
+    hil_config c = parse("nemotron_h", ",\"hybrid_override_pattern\":\"M-*EM\"");
+    CHECK_INT(c.layers, 5);
+    CHECK(hil_config_mamba(&c, 0) && !hil_config_feeds(&c, 0) && hil_config_mixes(&c, 0));
+    CHECK(hil_config_feeds(&c, 1) && !hil_config_mixes(&c, 1) && !hil_config_mamba(&c, 1));
+    CHECK(hil_config_mixes(&c, 2) && !hil_config_turns(&c, 2));
+    CHECK_INT(c.mixture.dense[0], 23);
+    CHECK_INT(c.mixture.shared, 7688);
+    CHECK_NEAR(c.mamba.least, 0.001, 0);
+    c = parse("nemotron_h", ",\"hybrid_override_pattern\":\"M-*\",\"mlp_bias\":true,"
+                            "\"time_step_min\":0.01,\"time_step_limit\":[0.5,1]");
+    CHECK_INT(c.mixture.experts, 0);
+    CHECK(c.mlp_bias);
+    CHECK_NEAR(c.mamba.least, 0.01, 0);
+    CHECK_NEAR(c.mamba.most, 0, 0);
+    CHECK_INT(parse("nemotron_h", "").layers, 4);
 }
 
 static void check_defaults(void)
@@ -247,5 +276,6 @@ int main(void)
     check_refused();
     check_defaults();
     check_spaces();
+    check_lone();
     return 0;
 }

@@ -1,7 +1,7 @@
 """golden_configs.py - the tiny models of golden_models.py: a config for each. Seeds follow their order."""
 from transformers import (
     ArceeConfig, Cohere2Config, CohereConfig, CwmConfig, DeepseekV2Config, DeepseekV3Config,
-    Dots1Config, Ernie4_5_MoeConfig, Ernie4_5Config, Exaone4Config, ExaoneMoeConfig,
+    Dots1Config, Ernie4_5_MoeConfig, Ernie4_5Config, Exaone4Config, ExaoneMoeConfig, FalconH1Config,
     FlexOlmoConfig, Gemma2Config, Gemma3Config, Gemma3ForConditionalGeneration, Gemma3TextConfig,
     Gemma4Config, Gemma4ForConditionalGeneration, Gemma4TextConfig, Gemma4UnifiedTextConfig,
     GemmaConfig, Glm4Config, Glm4MoeConfig, Glm4MoeLiteConfig, GlmConfig, GPT2Config,
@@ -316,6 +316,16 @@ SPACES = {
         **NEMOTRON_H, layers_block_type=["mamba", "moe", "attention", "mlp", "moe"],
         n_routed_experts=6, moe_intermediate_size=14, moe_shared_expert_intermediate_size=18,
         moe_latent_size=12, n_group=2, topk_group=1, routed_scaling_factor=1.5),
+    # Attention beside a state space, and factors everywhere.
+    "falcon_h1": lambda: FalconH1Config(
+        **SMALL, **MAMBA, mamba_d_ssm=30, attention_in_multiplier=0.9, attention_out_multiplier=0.8,
+        ssm_in_multiplier=1.2, ssm_out_multiplier=0.7, ssm_multipliers=[0.9, 1.1, 1.2, 0.8, 1.3],
+        mlp_multipliers=[1.4, 0.6], key_multiplier=0.7, embedding_multiplier=3.0,
+        lm_head_multiplier=0.5, projectors_bias=True, attention_bias=True, mlp_bias=True),
+    "falcon_h1_norm": lambda: FalconH1Config(
+        **SMALL, **MAMBA, mamba_d_ssm=None, mamba_rms_norm=True, mamba_proj_bias=True,
+        mamba_norm_before_gate=True, ssm_multipliers=[1.0, 1.3, 1.3, 1.3, 1.0],
+        tie_word_embeddings=True),
 }
 
 

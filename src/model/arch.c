@@ -68,6 +68,7 @@ static const hil_arch *const archs[] = {
     &hil_arch_llama4,
     &hil_arch_granite_hybrid,
     &hil_arch_nemotron_h,
+    &hil_arch_falcon_h1,
 };
 enum { COUNT = sizeof archs / sizeof *archs };
 

@@ -140,7 +140,7 @@ extern const hil_arch hil_arch_gpt2, hil_arch_llama, hil_arch_mistral, hil_arch_
     hil_arch_hunyuan, hil_arch_hunyuan_moe, hil_arch_ministral3, hil_arch_nemotron, hil_arch_arcee,
     hil_arch_olmo, hil_arch_gemma4, hil_arch_gemma4_unified, hil_arch_qwen3_next, hil_arch_qwen3_5,
     hil_arch_qwen3_5_moe, hil_arch_lfm2, hil_arch_lfm2_moe, hil_arch_llama4,
-    hil_arch_granite_hybrid, hil_arch_nemotron_h;
+    hil_arch_granite_hybrid, hil_arch_nemotron_h, hil_arch_falcon_h1;
 /* llama.c: reads the sizes, RMSNorm's epsilon, dropout of attention, whether the head is tied,
    hidden_act (SiLU) and rotary embedding. */
 hil_status hil_config_read_usual(const hil_config_reader *r);

@@ -83,7 +83,11 @@ typedef struct hil_mamba_config {
     int64_t heads, head_dim;          /* heads 0: there are no such layers */
     int64_t groups, states;           /* of B and C, and the numbers of each */
     int64_t kernel;                   /* positions of the convolution before it */
-    bool kernel_bias, bias;           /* of the convolution, and of both projections */
+    bool kernel_bias, bias, out_bias; /* of the convolution, and of both projections */
+    bool beside;                      /* it is beside attention, not in its place */
+    bool bare, norm_first;            /* it has no norm; the norm is before the gate */
+    double in, out;                   /* factors of what it reads and gives, 0: 1 */
+    double parts[5];                  /* likewise of z, x, B, C and the steps */
     double least, most;               /* of steps; most 0: any */
     uint64_t layers[HIL_LAYER_WORDS]; /* bit set: the layer has it */
 } hil_mamba_config;
@@ -154,6 +158,7 @@ typedef struct hil_config {
     bool frozen_pad;  /* the row `pad` of the embedding gets no gradient from it */
     /* 0: none, or the usual one. */
     double embedding_scale, residual_scale, attention_scale, attention_cap, logit_scale, logit_cap;
+    double attention_in, attention_out, gate_scale, mlp_out; /* what they read and give */
     bool scale_by_layer; /* gpt2: scale_attn_by_inverse_layer_idx */
     double dropout_embed, dropout_residual, dropout_attention;
     hil_rope_config rope;

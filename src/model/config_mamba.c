@@ -56,20 +56,50 @@ static hil_status read_head_dim(const hil_config_reader *r, const char *key, int
                     key, (long long)s->head_dim, (long long)s->heads, (long long)inner);
 }
 
+/* What all heads have; null: as `expand` says; absent: 1024, as in Falcon-H1. */
+static hil_status read_inner(const hil_config_reader *r, const char *key, int64_t *inner)
+{
+    const json_t *value = json_object_get(r->object, key);
+    if (json_is_null(value)) return HIL_OK;
+    *inner = 1024;
+    return hil_config_size(r, key, NULL, HIL_CONFIG_WIDTH_MAX, inner);
+}
+
+hil_status hil_config_reals(const hil_config_reader *r, const char *key, int count, double *out)
+{
+    const json_t *list = json_object_get(r->object, key);
+    if (!list || json_is_null(list)) return HIL_OK;
+    bool good = (int)json_array_size(list) == count;
+    for (int i = 0; i < count && good; ++i) {
+        const json_t *value = json_array_get(list, (size_t)i);
+        out[i] = json_is_number(value) ? json_number_value(value) : 0;
+        good = out[i] >= 1e-9 && out[i] < 1e9;
+    }
+    if (good) return HIL_OK;
+    return hil_fail(HIL_ERR_INPUT, "%s: \"%s\" must be %d numbers above 0", r->what, key, count);
+}
+
 hil_status hil_config_mamba_sizes(const hil_config_reader *r, const hil_mamba_keys *keys)
 {
     hil_config *c = r->config;
     hil_mamba_config *s = &c->mamba;
+    int64_t inner = 0;
     double factor = 2;
     HIL_TRY(hil_config_size(r, keys->heads, NULL, HIL_CONFIG_HEADS_MAX, &s->heads));
     if (keys->expand) HIL_TRY(hil_config_real(r, keys->expand, 1e-3, 1e3, &factor));
-    HIL_TRY(
-        read_head_dim(r, keys->head_dim, keys->expand ? (int64_t)(factor * (double)c->hidden) : 0));
+    if (keys->expand) inner = (int64_t)(factor * (double)c->hidden);
+    if (keys->inner) HIL_TRY(read_inner(r, keys->inner, &inner));
+    HIL_TRY(read_head_dim(r, keys->head_dim, inner));
     HIL_TRY(hil_config_size(r, keys->groups, NULL, HIL_CONFIG_HEADS_MAX, &s->groups));
     HIL_TRY(hil_config_size(r, keys->states, NULL, HIL_CONFIG_HEADS_MAX, &s->states));
     HIL_TRY(hil_config_size(r, keys->kernel, NULL, KERNEL_MAX, &s->kernel));
     HIL_TRY(hil_config_bool(r, keys->kernel_bias, &s->kernel_bias));
     HIL_TRY(hil_config_bool(r, keys->bias, &s->bias));
+    s->out_bias = s->bias;
+    if (keys->out_bias) {
+        s->out_bias = false;
+        HIL_TRY(hil_config_bool(r, keys->out_bias, &s->out_bias));
+    }
     HIL_TRY(check_sizes(r, keys));
     return read_limits(r);
 }

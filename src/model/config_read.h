@@ -59,13 +59,17 @@ hil_status hil_config_rope_by_type(const hil_config_reader *r);
 hil_status hil_config_check_rope(const hil_config_reader *r, const hil_rope_config *rope);
 /* no_rope_layers: 0: the layer does not turn; absent or empty: every no_rope_layer_interval-th. */
 hil_status hil_config_still(const hil_config_reader *r);
-/* Names of the keys of state spaces; `expand` NULL: heads and their sizes are free. */
+/* Names of the keys of state spaces; `expand` NULL: heads and their sizes are free; `inner` NULL:
+   their product has no key. `out_bias` NULL: that of `bias`. */
 typedef struct hil_mamba_keys {
-    const char *heads, *head_dim, *expand, *groups, *states, *kernel, *kernel_bias, *bias;
+    const char *heads, *head_dim, *expand, *inner, *groups, *states, *kernel;
+    const char *kernel_bias, *bias, *out_bias;
 } hil_mamba_keys;
 extern const hil_mamba_keys hil_mamba_usual_keys; /* mamba_n_heads, ... */
 /* These, and time_step_limit. Which layers have a state space is not among them. */
 hil_status hil_config_mamba_sizes(const hil_config_reader *r, const hil_mamba_keys *keys);
+/* A list of `count` numbers above 0; absent: all are as they were. */
+hil_status hil_config_reals(const hil_config_reader *r, const char *key, int count, double *out);
 /* sliding_window, where `use` is true. */
 hil_status hil_config_sliding_window(const hil_config_reader *r, bool use);
 /* Layers from `first` on have the window, if there is one. */

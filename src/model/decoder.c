@@ -17,6 +17,12 @@ typedef struct module {
     hil_param *weight, *bias;
 } module;
 
+/* What is between a part and its sum. */
+typedef struct after {
+    module norm;
+    double factor; /* 0: none */
+} after;
+
 typedef struct ends {
     const hil_config *config;
     hil_param *table;
@@ -26,8 +32,9 @@ typedef struct ends {
 
 typedef struct layer {
     const hil_config *config;
-    module attention_norm, attention_post_norm, mlp_norm, mlp_post_norm, q_norm, k_norm;
+    module attention_norm, mlp_norm, q_norm, k_norm;
     module q, k, v, qkv, o, gate, up, gate_up, down;
+    after after_attention, after_mlp;
     hil_mixture mixture;
     hil_latent latent;
     hil_delta_net delta;          /* in place of attention */
@@ -144,7 +151,8 @@ static hil_status attend(hil_tape *t, const layer *l, hil_value *x, hil_value **
     hil_value *part[3], *gate = NULL;
     if (l->delta.kernel) return hil_delta_net_run(t, &l->delta, x, y);
     if (l->conv.kernel) return hil_short_conv_run(t, &l->conv, x, y);
-    if (l->mamba.in) return hil_mamba_run(t, &l->mamba, x, y);
+    if (l->mamba.in && !l->mamba.out) return hil_mamba_run(t, &l->mamba, x, y);
+    if (c->attention_in > 0) HIL_TRY(hil_scale(t, x, c->attention_in, &x));
     if (l->latent.kv_down) {
         HIL_TRY(hil_latent_project(t, &l->latent, l->rope, x, part));
     } else if (l->qkv.weight) {
@@ -181,7 +189,7 @@ static hil_status feed(hil_tape *t, const layer *l, hil_value *x, hil_value **y)
     if (l->gate_up.weight) {
         HIL_TRY(project(t, &l->gate_up, x, &x));
         HIL_TRY(hil_split(t, x, 2, (int64_t[]){c->intermediate, c->intermediate}, part));
-    } else if (c->activation == HIL_SILU) {
+    } else if (c->activation == HIL_SILU && !(c->gate_scale > 0)) {
         return hil_linear_swiglu(t, x,
                                  &(hil_linear_gates){l->gate.weight, l->up.weight, l->gate.bias,
                                                      l->up.bias, l->down.weight},
@@ -191,32 +199,32 @@ static hil_status feed(hil_tape *t, const layer *l, hil_value *x, hil_value **y)
         HIL_TRY(project(t, &l->gate, x, &part[0]));
         HIL_TRY(project(t, &l->up, x, &part[1]));
     }
+    if (c->gate_scale > 0) HIL_TRY(hil_scale(t, part[0], c->gate_scale, &part[0]));
     if (c->activation == HIL_SILU) return hil_swiglu(t, part[0], part[1], y);
     return hil_geglu(t, part[0], part[1], kind, y);
 }
 
 /* Adds x to *sum: after the norm of its part, dropout and a factor where the config says so. */
-static hil_status add_result(hil_tape *t, const layer *l, hil_value *x, const module *post,
+static hil_status add_result(hil_tape *t, const layer *l, hil_value *x, const after *post,
                              hil_value **sum)
 {
     const hil_config *c = l->config;
-    if (post->weight) HIL_TRY(normalize(t, c, post, x, &x));
+    if (post->norm.weight) HIL_TRY(normalize(t, c, &post->norm, x, &x));
     HIL_TRY(hil_dropout(t, x, c->dropout_residual, &x));
-    if (c->residual_scale > 0) HIL_TRY(hil_scale(t, x, c->residual_scale, &x));
+    if (post->factor > 0) HIL_TRY(hil_scale(t, x, post->factor, &x));
     return hil_add(t, *sum, x, sum);
 }
 
 /* Whether nothing is between a part and its sum. */
-static bool adds_plainly(const hil_config *c, const module *post)
+static bool adds_plainly(const hil_config *c, const after *post)
 {
-    return !post->weight && !(c->residual_scale > 0) && !(c->dropout_residual > 0);
+    return !post->norm.weight && !(post->factor > 0) && !(c->dropout_residual > 0);
 }
 
 /* Adds a part to *sum, its last projection first; fused where nothing is between. */
-static hil_status add_part(hil_tape *t, const layer *l, hil_value *x, const module part[2],
-                           hil_value **sum)
+static hil_status add_part(hil_tape *t, const layer *l, hil_value *x, const module *last,
+                           const after *post, hil_value **sum)
 {
-    const module *last = &part[0], *post = &part[1];
     if (adds_plainly(l->config, post))
         return hil_linear_add(t, x, last->weight, last->bias, *sum, sum);
     HIL_TRY(project(t, last, x, &x));
@@ -230,13 +238,13 @@ static hil_status add_mlp(hil_tape *t, const layer *l, hil_value *m, const hil_v
     if (l->mixture.router) {
         hil_routing routing;
         HIL_TRY(hil_mixture_route(t, &l->mixture, m, in, out, &routing));
-        if (adds_plainly(l->config, &l->mlp_post_norm))
+        if (adds_plainly(l->config, &l->after_mlp))
             return hil_mixture_run(t, &l->mixture, m, &routing, *x, x);
         HIL_TRY(hil_mixture_run(t, &l->mixture, m, &routing, NULL, &m));
-        return add_result(t, l, m, &l->mlp_post_norm, x);
+        return add_result(t, l, m, &l->after_mlp, x);
     }
     HIL_TRY(feed(t, l, m, &m));
-    HIL_TRY(add_part(t, l, m, (module[]){l->down, l->mlp_post_norm}, x));
+    HIL_TRY(add_part(t, l, m, &l->down, &l->after_mlp, x));
     return hil_mixture_pass(&l->mixture, in, out);
 }
 
@@ -250,8 +258,9 @@ static hil_status block(hil_tape *t, void *state, const hil_values *in, hil_valu
     if (l->mixes) {
         HIL_TRY(normalize_if(t, c, &l->attention_norm, x, &h));
         if (c->shared_norm) m = h;
+        HIL_TRY(hil_mamba_add(t, &l->mamba, h, &x));
         HIL_TRY(attend(t, l, h, &h));
-        HIL_TRY(add_part(t, l, h, (module[]){l->o, l->attention_post_norm}, &x));
+        HIL_TRY(add_part(t, l, h, &l->o, &l->after_attention, &x));
         if (!c->parallel) m = x;
     }
     if (l->feeds) {
@@ -292,6 +301,8 @@ static void set_options(layer *l, const hil_config *c, int64_t n, const ropes *t
 {
     bool slides = hil_config_window(c, n) > 0;
     l->config = c;
+    l->after_attention.factor = c->residual_scale > 0 ? c->residual_scale : c->attention_out;
+    l->after_mlp.factor = c->residual_scale > 0 ? c->residual_scale : c->mlp_out;
     l->mixes = hil_config_mixes(c, n);
     l->feeds = hil_config_feeds(c, n);
     if (hil_config_turns(c, n))
@@ -332,8 +343,8 @@ static output output_of(const hil_config *c, int64_t n)
     if (hil_config_linear(c, n))
         return (output){arch->delta->out, delta->heads * delta->value_dim, false, true};
     if (hil_config_convolves(c, n)) return (output){HIL_SHORT_CONV_OUT, c->hidden, false, true};
-    if (hil_config_mamba(c, n))
-        return (output){arch->mamba->out, mamba->heads * mamba->head_dim, mamba->bias, true};
+    if (hil_config_mamba(c, n) && !mamba->beside)
+        return (output){arch->mamba->out, mamba->heads * mamba->head_dim, mamba->out_bias, true};
     return (output){arch->names->o, c->heads * value, c->output_bias, false};
 }
 
@@ -379,7 +390,7 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
         {m->k_norm, {HIL_BIAS, 1, k_norm, 0}, &l->k_norm.bias, no_qk || own || plain},
         {o.name, {HIL_MATRIX, d, o.width, std}, &l->o.weight, !mixes},
         {o.name, {HIL_BIAS, 1, d, 0}, &l->o.bias, !o.bias || !mixes},
-        {m->attention_post_norm, {one, 1, d, 0}, &l->attention_post_norm.weight, false},
+        {m->attention_post_norm, {one, 1, d, 0}, &l->after_attention.norm.weight, false},
         {own_norm, {one, 1, d, 0}, &l->mlp_norm.weight, false},
         {own_norm, {HIL_BIAS, 1, d, 0}, &l->mlp_norm.bias, plain},
         {m->gate, {HIL_MATRIX, f, d, std}, &l->gate.weight, mixed},
@@ -389,7 +400,7 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
         {m->gate_up, {HIL_MATRIX, 2 * f, d, std}, &l->gate_up.weight, mixed},
         {m->down, {HIL_MATRIX, d, f, std}, &l->down.weight, mixed},
         {m->down, {HIL_BIAS, 1, d, 0}, &l->down.bias, no_bias},
-        {m->mlp_post_norm, {one, 1, d, 0}, &l->mlp_post_norm.weight, false},
+        {m->mlp_post_norm, {one, 1, d, 0}, &l->after_mlp.norm.weight, false},
     };
     const hil_build_table table = {m->blocks, n, rows, sizeof rows / sizeof *rows};
     return hil_build_block(model, &table, block, l);

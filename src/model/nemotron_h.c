@@ -98,6 +98,10 @@ static hil_status read_experts(const hil_config_reader *r)
 {
     hil_config *c = r->config;
     hil_mixture_config *m = &c->mixture;
+    if (!has_experts(c)) {
+        *m = (hil_mixture_config){.experts = 0};
+        return HIL_OK;
+    }
     HIL_TRY(hil_config_grouped_mixture(r, 1, 0));
     HIL_TRY(read_layers(r));
     HIL_TRY(hil_config_size(r, "moe_shared_expert_intermediate_size", NULL, HIL_CONFIG_WIDTH_MAX,
@@ -105,10 +109,8 @@ static hil_status read_experts(const hil_config_reader *r)
     HIL_TRY(hil_json_int(r->object, "moe_latent_size", r->what, &m->latent));
     if (m->latent < 0 || m->latent > HIL_CONFIG_WIDTH_MAX)
         return hil_config_refuse(r, "moe_latent_size", "is no size");
-    if (!has_experts(c)) *m = (hil_mixture_config){.experts = 0};
-    if (m->experts && c->mlp_bias)
-        return hil_config_refuse(r, "mlp_bias", "is true, which is not supported with experts");
-    return HIL_OK;
+    if (!c->mlp_bias) return HIL_OK;
+    return hil_config_refuse(r, "mlp_bias", "is true, which is not supported with experts");
 }
 
 static hil_status read(const hil_config_reader *r)

@@ -131,6 +131,11 @@ static const char *const refused[][3] = {
     {"nemotron_h", ",\"mlp_hidden_act\":\"silu\"", "for nemotron_h only relu2"},
     {"nemotron_h", ",\"mamba_hidden_act\":\"gelu\"", "for nemotron_h only silu"},
     {"nemotron_h", ",\"moe_latent_size\":-1", "\"moe_latent_size\" is no size"},
+    {"falcon_h1", ",\"mlp_multipliers\":[1]", "\"mlp_multipliers\" must be 2 numbers above 0"},
+    {"falcon_h1", ",\"ssm_multipliers\":[1,1,0,1,1]", "\"ssm_multipliers\" must be 5 numbers"},
+    {"falcon_h1", ",\"mamba_d_ssm\":100", "\"mamba_d_head\" is 0, which 128 heads do not make 100"},
+    {"falcon_h1", ",\"key_multiplier\":0", "\"key_multiplier\" is 0"},
+    {"falcon_h1", ",\"hidden_act\":\"gelu\"", "for falcon_h1 only silu"},
     {"nemotron_h", ",\"n_groups\":3", "\"n_groups\" does not divide"},
 };
 
@@ -187,6 +192,20 @@ static void check_lone(void)
     CHECK_NEAR(c.mamba.least, 0.01, 0);
     CHECK_NEAR(c.mamba.most, 0, 0);
     CHECK_INT(parse("nemotron_h", "").layers, 4);
+}
+
+static void check_beside(void)
+{
+    hil_config c = parse("falcon_h1", ",\"mamba_d_head\":\"auto\",\"mlp_multipliers\":[2,1]");
+    CHECK(hil_config_mamba(&c, 0) && hil_config_turns(&c, 1) && c.mamba.bare && c.mamba.norm_first);
+    CHECK_INT(c.mamba.head_dim, 8);
+    CHECK_NEAR(c.gate_scale, 2, 0);
+    CHECK_NEAR(c.mlp_out, 0, 0);
+    c = parse("falcon_h1", ",\"mamba_d_ssm\":null,\"mamba_rms_norm\":true,\"key_multiplier\":2,"
+                           "\"projectors_bias\":true");
+    CHECK_INT(c.mamba.head_dim, 1);
+    CHECK(!c.mamba.bare && c.mamba.out_bias && !c.mamba.bias);
+    CHECK_NEAR(c.attention_scale, 0.5, 0);
 }
 
 static void check_defaults(void)
@@ -277,5 +296,6 @@ int main(void)
     check_defaults();
     check_spaces();
     check_lone();
+    check_beside();
     return 0;
 }

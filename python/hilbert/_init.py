@@ -14,12 +14,12 @@ import sys
 import tempfile
 import weakref
 from collections import OrderedDict
-from typing import Iterable, Iterator, List, Optional, Union
+from typing import Any, Iterable, Iterator, List, Optional, Union
 
 import torch
 from torch import nn
 
-from .errors import BudgetError
+from .errors import BudgetError, UsageError
 from .sizes import Disk, Size, available_memory, list_disks, parse_disk, parse_size
 
 _ATTRIBUTE = "_hilbert_waiting"
@@ -38,6 +38,9 @@ class _Waiting:
         self.size = param.numel() * param.element_size()
         self.shape, self.dtype = param.shape, param.dtype
         self.away = False
+
+    def __reduce__(self) -> Any:
+        raise UsageError("a model of hilbert.init cannot be pickled: pickle a copy of it, or offload it and save its state_dict")
 
 
 class _File:
@@ -71,11 +74,17 @@ class _File:
         param = waiting.param()
         if param is not None and sys.getrefcount(param) > waiting.owners + 2:
             return
+        if param is not None and param.device.type != "cpu":
+            return
+        held = waiting.size
+        if param is not None and (param.dtype, param.shape) != (waiting.dtype, waiting.shape):  # the program changed them
+            waiting.dtype, waiting.shape = param.dtype, param.shape
+            waiting.size, waiting.offset = param.numel() * param.element_size(), None
         if param is not None and waiting.offset is None and self._end + waiting.size > self._room:
             raise BudgetError(f"the parameters need more than the {self._room} bytes that hilbert.init may "
                               f"use of disk {self._folder}: give it more, or more host_memory")
         del self._here[key]
-        self._bytes -= waiting.size
+        self._bytes -= held
         if param is None:
             return
         if waiting.offset is None:
@@ -89,17 +98,24 @@ class _File:
         param.data = torch.full((), float("nan"), dtype=waiting.dtype).expand(waiting.shape)
 
     def bring(self, waiting: _Waiting) -> None:
-        """Reads a parameter from the file."""
+        """Reads a parameter from the file, unless the program gave it other data meanwhile."""
         param = waiting.param()
+        if param is None:
+            return
         if waiting.away:
-            param.data = self.read(waiting)
+            param.data = self.values(waiting, param)
             waiting.away = False
             self._add(waiting)
         elif id(waiting) in self._here:
             self._here.move_to_end(id(waiting))
 
-    def read(self, waiting: _Waiting) -> torch.Tensor:
-        """The numbers of a parameter in the file."""
+    def values(self, waiting: _Waiting, param: nn.Parameter) -> torch.Tensor:
+        """The numbers of a parameter that is away, where and in the dtype that Module.to gave it."""
+        if _was_given(param):
+            return param.data.contiguous()
+        return self._read(waiting).to(param.device, param.dtype)
+
+    def _read(self, waiting: _Waiting) -> torch.Tensor:
         data = bytearray(waiting.size)
         view, done = memoryview(data), 0
         while done < waiting.size:
@@ -116,6 +132,14 @@ class _File:
             self._bytes -= waiting.size
 
 
+def _was_given(param: nn.Parameter) -> bool:
+    """Whether the program gave a parameter that is away other data than NaN."""
+    data = param.data
+    if data.untyped_storage().nbytes() == data.element_size():
+        data = data.as_strided((1,), (1,))
+    return not bool(data.isnan().all())
+
+
 class _Parameters(dict):
     """A module's `_parameters`: one that is in the file comes back when it is read."""
 
@@ -126,6 +150,10 @@ class _Parameters(dict):
             waiting.file.bring(waiting)
         return param
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Copies have the numbers, in RAM."""
+        return dict, ({name: self[name] for name in self},)
+
 
 def take(param: nn.Parameter) -> torch.Tensor:
     """The numbers of a parameter, wherever they are; it does not wait any longer."""
@@ -134,7 +162,7 @@ def take(param: nn.Parameter) -> torch.Tensor:
         return param.data
     delattr(param, _ATTRIBUTE)
     waiting.file.forget(waiting)
-    return waiting.file.read(waiting) if waiting.away else param.data
+    return waiting.file.values(waiting, param) if waiting.away else param.data
 
 
 @contextlib.contextmanager

@@ -1,7 +1,9 @@
 """Models that are never whole in memory: made, loaded and saved."""
 
+import contextlib
 import copy
 import os
+import pickle
 
 import hilbert
 import models
@@ -53,6 +55,30 @@ def test_same_numbers_as_in_memory(tmp_path):
     model.backward(model(torch.randn(2, 128)))
     model.step()
     assert not os.listdir(tmp_path)  # files without names
+
+
+def test_changes_before_offload(tmp_path):
+    """Data that are given to placeholders, another dtype, and copies."""
+    pair = []
+    for where in (hilbert.init(host_memory="100K", disk=str(tmp_path)), contextlib.nullcontext()):
+        torch.manual_seed(4)
+        with where:
+            pair.append(Large())
+    for model in pair:
+        params = list(model.parameters())
+        nn.init.constant_(params[4], 0.5)
+        params[6].data = torch.full((128, 128), 0.1)
+    for model in pair:
+        model.bfloat16()
+    for mine, plain in zip(pair[0].layers, pair[1].layers):
+        assert mine.weight.dtype == torch.bfloat16 and torch.equal(mine.weight, plain.weight)
+        assert torch.equal(mine.bias, plain.bias)
+    assert resident(pair[0]) <= 100 << 10 < resident(pair[1])
+    with pytest.raises(hilbert.UsageError, match="state_dict"):
+        pickle.dumps(pair[0])
+    same(weights(copy.deepcopy(pair[0])), weights(pair[1]))
+    model = hilbert.offload(pair[0], **third(pair[1], tmp_path))
+    same(weights(model), weights(pair[1]))
 
 
 def test_gathered_before_offload(tmp_path):

@@ -13,8 +13,8 @@ right shape, and reading one by mistake gives NaN.
   references, and live as long as the node of the graph that runs;
 - when it is read outside of any forward: as a copy, which is written back if it was changed, and
   stays until the weights change while a graph refers to the parameter.
-Data that the program gives a parameter while it is not in use (`p.data = values`, `nn.init`) become its weights
-before the next use.
+Data that the program gives a parameter while it is not in use (`p.data = values`) become its weights before the
+next use; that it wrote to a placeholder is refused there.
 Everything but the copies is a lease: see [Note: leases] in _store.py. Where leases of a forward do
 not fit into the window together, parameters that no variable of the program names are put back (if
 the module reads them again, they are taken out again), then others become copies.
@@ -471,6 +471,10 @@ class Uses:
         for slot in self.slots.values():
             if not slot.was_given():
                 continue
+            if slot.was_written():
+                slot.make_placeholder(self.store.device)
+                raise UsageError(f"{slot.name} was written to while it was not in use, which has no effect: do that inside "
+                                 "of hilbert.gathered")
             values = slot.param.data
             if self.summing or self._stack:
                 raise UsageError(f"{slot.name} was given other data inside of a training step: call step() or "

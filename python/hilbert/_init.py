@@ -133,11 +133,15 @@ class _File:
 
 
 def _was_given(param: nn.Parameter) -> bool:
-    """Whether the program gave a parameter that is away other data than NaN."""
+    """Whether the program gave a parameter that is away other data than NaN. Refuses that it wrote to a
+    placeholder: nobody knows where."""
     data = param.data
-    if data.untyped_storage().nbytes() == data.element_size():
-        data = data.as_strided((1,), (1,))
-    return not bool(data.isnan().all())
+    if data.numel() == 1 or data.untyped_storage().nbytes() != data.element_size():
+        return not bool(data.isnan().all())
+    if not bool(data.as_strided((1,), (1,)).isnan()):
+        raise UsageError(f"a parameter of shape {list(param.shape)} was written to while it was in the file of "
+                         "hilbert.init: do that inside of hilbert.zero.GatheredParameters")
+    return False
 
 
 class _Parameters(dict):

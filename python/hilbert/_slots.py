@@ -45,8 +45,12 @@ class ModelSlot(Slot):
         self.param.data = self.placeholder
         self.version = self.param._version
 
+    def was_written(self) -> bool:
+        """Of one that was given other data: whether the placeholder itself was written to, and nobody knows where."""
+        return self.param.data_ptr() == self._address and self.elements > 1
+
     def was_given(self) -> bool:
-        """Whether the program gave the placeholder other data, or wrote to it."""
+        """Whether the program gave the parameter other data while it was not in use, or wrote to it."""
         if self.users or self.copy is not None:
             return False
         return (self.param._version != self.version or self.param.data_ptr() != self._address or

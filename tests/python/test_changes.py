@@ -33,14 +33,34 @@ def fill_data(weight):
     weight.data.fill_(0.01)
 
 
-@pytest.mark.parametrize("change", [give_data, fill, fill_data])
-def test_weights_that_are_given_to_placeholders(tmp_path, change):
+def test_weights_that_are_given_to_placeholders(tmp_path):
     mine, theirs, optimizer = twins(tmp_path)
     train(mine, theirs, optimizer, steps=1)
     for model in (mine, theirs):
-        change(named(model, "blocks.1.up.weight"))
-        change(named(model, "head.weight"))
+        give_data(named(model, "blocks.1.up.weight"))
+        give_data(named(model, "head.weight"))
     assert torch.equal(mine.state_dict()["head.weight"], theirs.head.weight)
+    train(mine, theirs, optimizer)
+
+
+def fill_part(weight):
+    weight.data[3].zero_()
+
+
+@pytest.mark.parametrize("change", [fill, fill_data, fill_part])
+def test_weights_that_are_written_to_placeholders(tmp_path, change):
+    """PyTorch lets these through: all elements have the same memory."""
+    mine, theirs, optimizer = twins(tmp_path)
+    change(named(mine, "head.weight"))
+    with pytest.raises(hilbert.UsageError, match="head.weight was written to"):
+        mine(inputs(1)[0])
+    change(named(mine, "blocks.1.up.weight"))
+    with pytest.raises(hilbert.UsageError, match="blocks.1.up.weight was written to"):
+        mine.state_dict()
+    with hilbert.gathered(mine):
+        change(named(mine, "head.weight"))
+    with torch.no_grad():
+        change(theirs.head.weight)
     train(mine, theirs, optimizer)
 
 

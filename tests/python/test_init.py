@@ -66,7 +66,6 @@ def test_changes_before_offload(tmp_path):
             pair.append(Large())
     for model in pair:
         params = list(model.parameters())
-        nn.init.constant_(params[4], 0.5)
         params[6].data = torch.full((128, 128), 0.1)
     for model in pair:
         model.bfloat16()
@@ -79,6 +78,11 @@ def test_changes_before_offload(tmp_path):
     same(weights(copy.deepcopy(pair[0])), weights(pair[1]))
     model = hilbert.offload(pair[0], **third(pair[1], tmp_path))
     same(weights(model), weights(pair[1]))
+    with hilbert.init(host_memory="100K", disk=str(tmp_path)):
+        model = Large()
+    nn.init.constant_(list(model.parameters())[0], 0.5)
+    with pytest.raises(hilbert.UsageError, match="written to"):
+        model(torch.ones(1, 128))
 
 
 def test_gathered_before_offload(tmp_path):

@@ -56,7 +56,9 @@ static hil_status feed(const uint8_t *bytes, size_t size, size_t piece, uint64_t
                        .context = hash,
                        .layout = size % 3 == 2 ? HIL_JSONL_VALUES : HIL_JSONL_LINES,
                        .rules.chat = size % 2,
-                       .rules.format = size % 5 == 4 ? HIL_FORMAT_PREFERENCE : HIL_FORMAT_AUTO};
+                       .rules.format = size % 5 == 4   ? HIL_FORMAT_PREFERENCE
+                                       : size % 5 == 3 ? HIL_FORMAT_JUDGED
+                                                       : HIL_FORMAT_AUTO};
     hil_status status = HIL_OK;
     for (size_t i = 0; i < size && status == HIL_OK; i += piece)
         status =

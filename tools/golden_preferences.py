@@ -13,7 +13,7 @@ FOLDER/<name>.safetensors has
   token, target, position, first  [2, 32] int32, the batch
   metrics          fp32: loss, rewards/chosen, rewards/rejected, rewards/margins,
                    rewards/accuracies, logps/chosen, logps/rejected, and of CPO nll_loss, of ORPO
-                   also log_odds_ratio and log_odds_chosen
+                   also log_odds_ratio and log_odds_chosen; of KTO kl, and no accuracies
   grad.<name>      gradient of the loss, by the name in the folder
   loss             [20]  losses of twenty steps of AdamW on the batch, as in golden_adapters.py
 """
@@ -30,7 +30,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast
 from transformers.utils import logging
-from trl import DPOConfig, DPOTrainer
+from trl import DPOConfig, DPOTrainer, KTOConfig, KTOTrainer
 from trl.experimental.cpo import CPOConfig, CPOTrainer
 from trl.experimental.orpo import ORPOConfig, ORPOTrainer
 
@@ -51,6 +51,12 @@ REFERRING |= {
     "apo_zero": ("llama_lora", dict(loss_type="apo_zero")),
     "apo_down": ("llama_lora", dict(loss_type="apo_down")),
     "nll": ("llama_lora", dict(loss_type=["sigmoid", "sft"], loss_weights=[1.0, 0.3])),
+}
+# Of single answers per window the lengths of prompt and answer, and the label; what KTOConfig says.
+SINGLE = (((4, 6, True), (3, 4, False), (2, 3, True)), ((6, 8, False), (4, 5, True)))
+JUDGED = {
+    "kto": ("llama_lora", dict(beta=0.3, desirable_weight=1.3, undesirable_weight=0.7)),
+    "kto_kl": ("qwen3_lora", dict(beta=0.3)),
 }
 # Models, and what CPOConfig or ORPOConfig say.
 ALONE = {
@@ -74,6 +80,28 @@ def cut_pairs(tokens):
     return out
 
 
+def cut_single(tokens):
+    """Each example also has the answer of the one before it in its window, for the KL term."""
+    at, out = 0, []
+    for window in SINGLE:
+        out.append([])
+        for prompt, answer, label in window:
+            part = tokens[at:at + prompt + answer].tolist()
+            at += len(part)
+            out[-1].append(dict(prompt_ids=part[:prompt], completion_ids=part[prompt:], label=label))
+        for i, example in enumerate(out[-1]):
+            example["KL_completion_ids"] = out[-1][i - 1]["completion_ids"]
+    return out
+
+
+def sides(example):
+    """The two documents of a pair; that of a single answer has one token on its other side."""
+    if "label" not in example:
+        return [(example["prompt_ids"], example[side + "_ids"]) for side in ("chosen", "rejected")]
+    own, none = (example["prompt_ids"], example["completion_ids"]), ([0], [])
+    return [own, none] if example["label"] else [none, own]
+
+
 def pack(windows):
     names = ("token", "target", "position", "first")
     arrays = {name: torch.zeros(len(windows), SEQ, dtype=torch.int32) for name in names}
@@ -81,13 +109,13 @@ def pack(windows):
     for w, pairs in enumerate(windows):
         at = 0
         for pair in pairs:
-            for answer in (pair["chosen_ids"], pair["rejected_ids"]):
-                ids, begin = pair["prompt_ids"] + answer, at
+            for prompt, answer in sides(pair):
+                ids, begin = prompt + answer, at
                 for i, token in enumerate(ids):
                     arrays["token"][w, at] = token
                     arrays["position"][w, at] = i
                     arrays["first"][w, at] = begin
-                    if i >= len(pair["prompt_ids"]):
+                    if i >= len(prompt):
                         arrays["target"][w, at - 1] = token
                     at += 1
         for i in range(at, SEQ):
@@ -110,12 +138,11 @@ def settings(out, more):
 DATA = dict(prompt="t1", chosen="t2", rejected="t3")
 
 
-def trainer_of(folder, base, out, more):
+def trainer_of(folder, base, kind, config, data):
     """A trainer for its loss alone: it gets the pairs as ids, not from its own data."""
-    config = DPOConfig(**settings(out, dict(dict(loss_type="sigmoid"), **more)))
-    trainer = DPOTrainer(model=base, args=config, processing_class=tokenizer_of(base),
-                         train_dataset=Dataset.from_list([DATA]),
-                         peft_config=LoraConfig.from_pretrained(folder))
+    trainer = kind(model=base, args=config, processing_class=tokenizer_of(base),
+                   train_dataset=Dataset.from_list(data),
+                   peft_config=LoraConfig.from_pretrained(folder))
     tensors = load_file(os.path.join(folder, "adapter_model.safetensors"))
     set_peft_model_state_dict(trainer.model, tensors)
     trainer.model.requires_grad_(False)
@@ -130,7 +157,8 @@ class Referring:
     """The loss of DPOTrainer; that of "aot" pair by pair."""
 
     def __init__(self, folder, base, scratch, more):
-        self.trainer = trainer_of(folder, base, scratch, more)
+        config = DPOConfig(**settings(scratch, dict(dict(loss_type="sigmoid"), **more)))
+        self.trainer = trainer_of(folder, base, DPOTrainer, config, [DATA])
         self.model = self.trainer.model.eval()
         self.each = more.get("loss_type") == "aot"
 
@@ -143,6 +171,23 @@ class Referring:
     def loss(self, pairs):
         parts = [self.one([pair]) for pair in pairs] if self.each else [self.one(pairs)]
         return [sum(part) / len(parts) for part in zip(*parts)]
+
+
+class Judged:
+    """The loss of KTOTrainer."""
+    names = METRICS[:3] + METRICS[4:] + ("kl",)
+
+    def __init__(self, folder, base, scratch, more):
+        config = KTOConfig(**settings(scratch, dict(per_device_train_batch_size=2, **more)))
+        data = [dict(prompt="t1", completion="t2", label=good) for good in (True, False)]
+        self.trainer = trainer_of(folder, base, KTOTrainer, config, data)
+        self.model = self.trainer.model.eval()
+
+    def loss(self, examples):
+        batch = self.trainer.data_collator([dict(example) for example in examples])
+        loss = self.trainer._compute_loss(self.model, batch, return_outputs=False)
+        noted = self.trainer._metrics["eval"]
+        return loss, torch.tensor([noted[m][-1] for m in self.names])
 
 
 class Alone:
@@ -177,18 +222,18 @@ def open_golden(name, scratch):
     if name in ALONE:
         base = ALONE[name][0]
         return base, Alone(load(base), scratch, ALONE[name])
-    adapter, more = REFERRING[name]
+    adapter, more = (JUDGED if name in JUDGED else REFERRING)[name]
     folder = os.path.join(GOLDEN, "adapters", adapter)
     with open(os.path.join(folder, "base")) as file:
         base = file.read().strip()
-    return base, Referring(folder, load(base), scratch, more)
+    return base, (Judged if name in JUDGED else Referring)(folder, load(base), scratch, more)
 
 
 def make(name, out):
     with tempfile.TemporaryDirectory() as scratch:
         base, golden = open_golden(name, scratch)
     tokens = load_file(os.path.join(GOLDEN, "models", base, "golden.safetensors"))["tokens"]
-    windows = cut_pairs(tokens.flatten())
+    windows = (cut_single if name in JUDGED else cut_pairs)(tokens.flatten())
     pairs = [pair for window in windows for pair in window]
     result = pack(windows)
     named = [(n, p) for n, p in golden.model.named_parameters() if p.requires_grad]
@@ -219,7 +264,7 @@ def main():
     torch.set_num_threads(1)
     torch.manual_seed(1)
     os.makedirs(out, exist_ok=True)
-    for name in sys.argv[2:] or REFERRING | ALONE:
+    for name in sys.argv[2:] or REFERRING | JUDGED | ALONE:
         make(name, out)
 
 

@@ -161,6 +161,11 @@ void hil_engine_numbers(const hil_engine *e, double out[HIL_PREFERENCES])
     memcpy(out, e->sum, sizeof e->sum);
 }
 
+void hil_engine_set_kl(hil_engine *e, double kl)
+{
+    e->context.kl = kl;
+}
+
 hil_status hil_engine_wait(hil_engine *e, double *loss)
 {
     hil_status status = hil_batch_input_wait(&e->input);

@@ -70,6 +70,8 @@ hil_status hil_engine_wait(hil_engine *engine, double *loss);
 /* All that the last pass added up: the numbers of pairs, or with cross-entropy the loss and
    HIL_LOSS_AUXILIARY, of positions. */
 void hil_engine_numbers(const hil_engine *engine, double out[HIL_PREFERENCES]);
+/* hil_preference_attr.kl of all later passes; 0 at first. */
+void hil_engine_set_kl(hil_engine *engine, double kl);
 /* hil_engine_begin and hil_engine_wait. */
 hil_status hil_engine_train(hil_engine *engine, const hil_step *step, double *loss);
 

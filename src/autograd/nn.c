@@ -463,7 +463,7 @@ static hil_tensor reference_tensor(const hil_tape *t)
 static hil_status prefer(hil_tape *t, hil_value *loss, hil_value **gradient)
 {
     hil_context *c = t->context;
-    hil_preference_attr attr = {c->preference, c->token_weight};
+    hil_preference_attr attr = {c->preference, c->token_weight, c->kl};
     bool refers = hil_reference_wanted(c->preference.kind);
     hil_tensor of_reference = refers ? reference_tensor(t) : loss->tensor;
     hil_value *reference, *out[2];

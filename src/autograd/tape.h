@@ -111,9 +111,9 @@ typedef struct hil_context {
     bool last;     /* the step's last micro-batch on this rank: sums are complete after it */
     /* See the note in visit.h about the reference model. */
     hil_preference_loss preference;
-    double token_weight;  /* of hil_preference_attr */
-    bool without_adapter; /* the reference model runs */
-    void *reference;      /* its losses (sequences, length), fp32, of one micro-batch */
+    double token_weight, kl; /* of hil_preference_attr */
+    bool without_adapter;    /* the reference model runs */
+    void *reference;         /* its losses (sequences, length), fp32, of one micro-batch */
     uint64_t seed;
     int64_t step;
     float loss_scale;

@@ -42,7 +42,9 @@ static void print_preferences(const hil_eval_result *r)
 {
     hil_preference_value each[HIL_PREFERENCE_VALUES];
     int count = hil_preference_values(&r->preferences, each);
-    printf("{\"loss\": %.17g, \"pairs\": %lld, ", r->loss, (long long)r->preferences.pairs);
+    printf("{\"loss\": %.17g, \"%s\": %lld, ", r->loss,
+           r->preferences.kind == HIL_PREFER_KTO ? "answers" : "pairs",
+           (long long)r->preferences.pairs);
     for (int i = 0; i < count; ++i) printf("\"%s\": %.17g, ", each[i].name, each[i].value);
 }
 
@@ -61,6 +63,10 @@ static int print_result(const hil_eval_result *result, bool json)
                (long long)result->tokens, result->learned_share, (long long)result->examples.count,
                (long long)result->examples.cut, (long long)result->examples.left_out,
                result->seconds, result->seconds_to_first_batch);
+    else if (p->kind == HIL_PREFER_KTO)
+        printf("loss %.6f, margin %.4f, kl %.4f, %lld answers, first batch after %.2f s\n",
+               result->loss, p->reward_chosen - p->reward_rejected, p->kl, (long long)p->pairs,
+               result->seconds_to_first_batch);
     else if (p->pairs)
         printf("loss %.6f, accuracy %.4f, margin %.4f, %lld pairs, first batch after %.2f s\n",
                result->loss, p->accuracy, p->reward_chosen - p->reward_rejected,

@@ -153,7 +153,7 @@ hil_status hil_option_parse_disk(const char *label, const char *text, char *path
 /* The options for what is minimized; `prefix` is the path to the fields in `type`. */
 #define HIL_LOSS_ROWS(type, prefix)                                                                \
     HIL_ROW("loss", WORD, type, prefix loss,                                                       \
-            "cross-entropy|dpo|robust|ipo|hinge|apo_zero|apo_down|cpo|simpo|orpo",                 \
+            "cross-entropy|dpo|robust|ipo|hinge|apo_zero|apo_down|kto|cpo|simpo|orpo",             \
             "what is minimized; all others compare answers"),                                      \
         HIL_ROW("beta", REAL, type, prefix beta, "X", "how strongly answers are compared",         \
                 .initial = "0.1, with simpo 2", .range = &hil_range_positive),                     \
@@ -164,7 +164,11 @@ hil_status hil_option_parse_disk(const char *label, const char *text, char *path
                 .range = &hil_range_amount),                                                       \
         HIL_ROW("margin", REAL, type, prefix preference.margin, "X",                               \
                 "of simpo: by how much the chosen answer shall be better", .initial = "0.5",       \
-                .range = &hil_range_amount)
+                .range = &hil_range_amount),                                                       \
+        HIL_ROW("desirable-weight", REAL, type, prefix preference.desirable_weight, "X",           \
+                "of kto: weight of good answers", .initial = "1", .range = &hil_range_amount),     \
+        HIL_ROW("undesirable-weight", REAL, type, prefix preference.undesirable_weight, "X",       \
+                "of kto: weight of bad answers", .initial = "1", .range = &hil_range_amount)
 
 #define HIL_BASE_DTYPE_ROW(type, field)                                                            \
     HIL_ROW("base-dtype", WORD, type, field, "nf4|int8|fp8|bf16",                                  \

@@ -235,6 +235,8 @@ static hil_status pack_record(void *context, const hil_record *record, int64_t l
         pack->starting = true;
         return pack_string(pack, record->text, record->text_size);
     }
+    if (record->judged)
+        return hil_windows_judged(pack->windows, pack->example, pack->example_size, record->good);
     return hil_windows_example(pack->windows, pack->example, pack->example_size);
 }
 
@@ -323,12 +325,12 @@ static uint64_t file_size(const char *path)
 static hil_status pack_file(struct pack *pack, hil_data_kind kind, uint64_t bytes)
 {
     bool has_records = kind != HIL_DATA_TEXT && kind != HIL_DATA_TOKENS;
-    if (pack->options->format == HIL_FORMAT_PREFERENCE && !has_records)
-        return hil_fail(
-            HIL_ERR_INPUT,
-            "%s: --loss dpo learns from pairs of answers, which are records of a "
-            ".jsonl, .json, .csv, .parquet or .arrow file with \"chosen\" and \"rejected\"",
-            pack->path);
+    hil_record_format format = pack->options->format;
+    if ((format == HIL_FORMAT_PREFERENCE || format == HIL_FORMAT_JUDGED) && !has_records)
+        return hil_fail(HIL_ERR_INPUT,
+                        "%s: this --loss compares answers, which are records of a .jsonl, .json, "
+                        ".csv, .parquet or .arrow file with %s",
+                        pack->path, hil_record_expected(format));
     switch (kind) {
     case HIL_DATA_TOKENS:
         return pack_npy(pack, bytes);

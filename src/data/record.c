@@ -4,13 +4,14 @@
 #include "data/dialogue.h"
 
 #include <string.h>
+#include <strings.h>
 
 static const char *const words[] = {
     [HIL_FORMAT_AUTO] = "auto",         [HIL_FORMAT_TEXT] = "text",
     [HIL_FORMAT_PROMPT] = "prompt",     [HIL_FORMAT_PLAIN] = "",
     [HIL_FORMAT_MESSAGES] = "messages", [HIL_FORMAT_SHAREGPT] = "sharegpt",
     [HIL_FORMAT_ALPACA] = "alpaca",     [HIL_FORMAT_PREFERENCE] = "preference",
-    [HIL_FORMAT_TOKENS] = "tokens",
+    [HIL_FORMAT_TOKENS] = "tokens",     [HIL_FORMAT_JUDGED] = "",
 };
 
 /* What is expected of an object, for errors. */
@@ -23,6 +24,8 @@ static const char *const expected[] = {
     [HIL_FORMAT_ALPACA] = "\"instruction\" and \"output\"",
     [HIL_FORMAT_PREFERENCE] = "\"chosen\" and \"rejected\"",
     [HIL_FORMAT_TOKENS] = "\"input_ids\"",
+    [HIL_FORMAT_JUDGED] =
+        "\"prompt\", \"completion\" and \"label\", or \"chosen\" and \"rejected\"",
 };
 
 hil_status hil_record_format_read(const char *word, hil_record_format *format)
@@ -63,6 +66,9 @@ static bool fits(hil_record_format format, const json_t *object)
         return has(object, "instruction") && has(object, "output");
     case HIL_FORMAT_PREFERENCE:
         return has(object, "chosen") && has(object, "rejected");
+    case HIL_FORMAT_JUDGED:
+        return fits(HIL_FORMAT_PREFERENCE, object) ||
+               (fits(HIL_FORMAT_PROMPT, object) && has(object, "label"));
     case HIL_FORMAT_TOKENS:
         return has(object, "input_ids");
     default:
@@ -184,11 +190,42 @@ static hil_status read_pair(const json_t *object, hil_record *record)
     return HIL_OK;
 }
 
+/* true and false, also as numbers or, in a table of texts, as words. */
+static hil_status read_label(const json_t *object, hil_record *record)
+{
+    const json_t *label = json_object_get(object, "label");
+    const char *text = json_string_value(label);
+    bool is_good =
+        json_is_true(label) || (json_is_integer(label) && json_integer_value(label) == 1);
+    bool is_bad =
+        json_is_false(label) || (json_is_integer(label) && json_integer_value(label) == 0);
+    if (text) is_good = !strcasecmp(text, "true") || !strcmp(text, "1");
+    if (text) is_bad = !strcasecmp(text, "false") || !strcmp(text, "0");
+    record->judged = true;
+    record->good = is_good;
+    if (is_good || is_bad) return HIL_OK;
+    return hil_fail(HIL_ERR_INPUT, "\"label\" must be true or false");
+}
+
+/* A pair is two answers with labels. */
+static hil_status read_judged(const json_t *object, hil_record *record)
+{
+    if (!has(object, "label") && fits(HIL_FORMAT_PREFERENCE, object))
+        return read_pair(object, record);
+    HIL_TRY(read_label(object, record));
+    return read_plain(object, true, record);
+}
+
 hil_status hil_record_detect(hil_record_rules *rules, const json_t *object)
 {
     if (!json_is_object(object)) return hil_fail(HIL_ERR_INPUT, "not a JSON object");
     if (rules->format == HIL_FORMAT_AUTO) rules->format = detect(object);
     return fits(rules->format, object) ? HIL_OK : fail_keys(rules, object);
+}
+
+const char *hil_record_expected(hil_record_format format)
+{
+    return expected[format];
 }
 
 const char *const *hil_record_keys(hil_record_format format)
@@ -207,6 +244,8 @@ const char *const *hil_record_keys(hil_record_format format)
                                    NULL},
         [HIL_FORMAT_TOKENS] = {"input_ids", "labels", "attention_mask", "completion_mask",
                                "assistant_masks", "position_ids", "seq_lengths", NULL},
+        [HIL_FORMAT_JUDGED] = {"prompt", "completion", "label", "chosen", "rejected", "tools",
+                               "chat_template_kwargs", NULL},
     };
     return keys[format];
 }
@@ -217,6 +256,7 @@ hil_status hil_record_read(hil_record_rules *rules, const json_t *object, hil_re
     HIL_TRY(hil_record_detect(rules, object));
     hil_record_format format = rules->format;
     if (format == HIL_FORMAT_PREFERENCE) return read_pair(object, record);
+    if (format == HIL_FORMAT_JUDGED) return read_judged(object, record);
     if (format == HIL_FORMAT_TOKENS) {
         record->kind = HIL_RECORD_TOKENS;
         return hil_token_row_read(object, &record->row);

@@ -24,6 +24,7 @@ typedef struct hil_record {
     json_t *variables;   /* of a conversation's template; NULL: examples */
     bool last_only;      /* of a conversation, all but the last message is its prompt */
     json_t *worse;       /* of the other conversation of a pair */
+    bool judged, good;   /* an example or conversation has a label, and which */
     hil_text own_prompt; /* memory of a prompt that is not in the object */
     hil_token_row row;   /* of HIL_RECORD_TOKENS */
 } hil_record;
@@ -39,6 +40,7 @@ typedef enum hil_record_format {
     HIL_FORMAT_ALPACA,     /* "instruction", "input" and "output" */
     HIL_FORMAT_PREFERENCE, /* "chosen" and "rejected", with or without "prompt"; never detected */
     HIL_FORMAT_TOKENS,     /* "input_ids", with "labels" or a mask */
+    HIL_FORMAT_JUDGED,     /* "prompt", "completion" and "label", or pairs; never detected */
 } hil_record_format;
 
 /* `word` is one of auto, text, prompt, messages, sharegpt, alpaca, tokens, preference; NULL is
@@ -55,6 +57,8 @@ typedef struct hil_record_rules {
 /* Sets a format of HIL_FORMAT_AUTO by the keys of `object`; fails if it has not those of the
    format, as hil_record_read does. */
 hil_status hil_record_detect(hil_record_rules *rules, const json_t *object);
+/* The keys that objects of a format have, as words for errors. */
+const char *hil_record_expected(hil_record_format format);
 /* The keys that are looked at in objects of a format, and NULL at the end. */
 const char *const *hil_record_keys(hil_record_format format);
 

@@ -158,6 +158,16 @@ hil_status hil_windows_pair(hil_windows *w, const uint32_t *token, const size_t 
     return place(w, each);
 }
 
+hil_status hil_windows_judged(hil_windows *w, const uint32_t *token, size_t size, bool good)
+{
+    const uint32_t blank = w->pad | HIL_MARK_NO_LOSS | HIL_MARK_START;
+    int64_t most = w->seq - 1, kept = (int64_t)size < most ? (int64_t)size : most;
+    const run own = {token, kept}, other = {&blank, 1};
+    const run each[2] = {good ? own : other, good ? other : own};
+    if (!count_example(w, (int64_t)size, kept, count_learned(&own))) return HIL_OK;
+    return place(w, each);
+}
+
 hil_status hil_windows_end(hil_windows *w, hil_packing *packing)
 {
     while (w->count) HIL_TRY(close_window(w, 0));

@@ -22,6 +22,9 @@ hil_status hil_windows_example(hil_windows *windows, const uint32_t *token, size
    fit one, each is truncated to half of it, or to what the other leaves if that is more; drops the
    pair if one is left without a learned token. In the packing it counts as one example. */
 hil_status hil_windows_pair(hil_windows *windows, const uint32_t *token, const size_t size[2]);
+/* Adds an example with a label as a pair, of which the other side is one token that is not learned:
+   the second one if the example is good. Truncates it to what is left of a window. */
+hil_status hil_windows_judged(hil_windows *windows, const uint32_t *token, size_t size, bool good);
 /* Writes the open windows: those of examples padded, the last one of the text without padding. */
 hil_status hil_windows_end(hil_windows *windows, hil_packing *packing);
 

@@ -258,6 +258,7 @@ static inline HIL_BOTH int32_t hil_targets_id(int32_t target, bool prompts)
 typedef struct hil_preference_attr {
     hil_preference_loss loss;
     double token_weight; /* of the cross-entropy of a token, in the sum of the losses */
+    double kl;           /* of kto */
 } hil_preference_attr;
 typedef enum hil_preference_number {
     HIL_PREFERENCE_LOSS, /* without cross-entropy */
@@ -266,8 +267,11 @@ typedef enum hil_preference_number {
     HIL_PREFERENCE_ACCURATE,      /* 1: the reward of the chosen one is higher; 0: not */
     HIL_PREFERENCE_LOGP_CHOSEN,   /* log probability of the answer; with simpo and orpo the mean */
     HIL_PREFERENCE_LOGP_REJECTED, /* of its tokens */
-    HIL_PREFERENCE_PAIRS,         /* 1 */
-    HIL_PREFERENCE_NLL,           /* cross-entropy of the chosen answer, summed over its tokens */
+    HIL_PREFERENCE_PAIRS,         /* 1; with kto the number of answers that have a target */
+    HIL_PREFERENCE_CHOSEN,        /* 1; with kto whether that answer has a target */
+    HIL_PREFERENCE_REJECTED,
+    HIL_PREFERENCE_KL,  /* of kto, of each answer */
+    HIL_PREFERENCE_NLL, /* cross-entropy of the chosen answer, summed over its tokens */
     HIL_PREFERENCE_NLL_TOKENS,
     HIL_PREFERENCE_LOG_ODDS_RATIO,
     HIL_PREFERENCE_LOG_ODDS,
@@ -279,7 +283,7 @@ extern const hil_op hil_op_preference;
 /* Whether there is a reference model. */
 static inline HIL_BOTH bool hil_reference_wanted(hil_preference_kind kind)
 {
-    return kind >= HIL_PREFER_DPO && kind <= HIL_PREFER_APO_DOWN;
+    return kind >= HIL_PREFER_DPO && kind <= HIL_PREFER_KTO;
 }
 
 /* in: x (N, K), fp32 or bf16; out: 0.2 sqrt(max(N, K)) times the orthogonal matrix nearest to it,

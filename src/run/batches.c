@@ -46,6 +46,7 @@ typedef struct evaluation {
     int64_t windows, sequences;
     double sum[HIL_PREFERENCES]; /* of the loss, and of what is measured of pairs */
     double tokens, counted;
+    bool mismatched; /* sums are those of mismatched answers */
 } evaluation;
 
 /* Computes windows [at, at + sequences). All ranks must compute batches of one shape, so a rank
@@ -63,6 +64,10 @@ static hil_status one_batch(evaluation *e, int64_t at, double *first)
     for (int64_t i = mine * e->batches->seq; i < count * e->batches->seq && mine > 0; ++i)
         target[i] = -1;
     if (first && *first == 0) *first = hil_clock_now();
+    if (e->mismatched) {
+        double none[HIL_PREFERENCES] = {0};
+        return hil_trainer_mismatched(e->trainer, &batch, at < e->windows ? e->sum : none);
+    }
     HIL_TRY(hil_trainer_loss(e->trainer, &batch, &part));
     if (at >= e->windows || !part.tokens) return HIL_OK;
     double counted = (double)hil_pairs_counted(&part);
@@ -91,12 +96,24 @@ static hil_status all_batches(evaluation *e, double *first)
         int64_t done = at + round < e->windows ? at + round : e->windows;
         HIL_TRY(check_stop(e->batches, comm));
         HIL_TRY(one_batch(e, at + mine, first));
-        if (o && o->progress)
+        if (o && o->progress && !e->mismatched)
             o->progress(o->context, "evaluating", (uint64_t)done, (uint64_t)e->windows);
     }
     HIL_TRY(hil_comm_sum(comm, e->sum, HIL_PREFERENCES));
     HIL_TRY(hil_comm_sum(comm, &e->counted, 1));
     return hil_comm_sum(comm, &e->tokens, 1);
+}
+
+/* The kl of kto over all windows, for the trainer's losses. */
+static hil_status find_kl(evaluation e, double *first)
+{
+    const hil_preference_loss *loss = &e.trainer->options.preference;
+    if (loss->kind != HIL_PREFER_KTO) return HIL_OK;
+    e.mismatched = true;
+    HIL_TRY(all_batches(&e, first));
+    double kl = hil_pairs_kl(loss, e.sum);
+    hil_trainer_set_kl(e.trainer, &kl);
+    return HIL_OK;
 }
 
 hil_status hil_batches_eval(hil_batches *b, hil_trainer *trainer, int64_t sequences, double *first,
@@ -109,7 +126,9 @@ hil_status hil_batches_eval(hil_batches *b, hil_trainer *trainer, int64_t sequen
     if (first) *first = 0;
     hil_comm_set_activity(trainer->options.comm, "evaluating after step %lld",
                           (long long)trainer->step);
-    hil_status status = all_batches(&e, first);
+    hil_status status = find_kl(e, first);
+    if (status == HIL_OK) status = all_batches(&e, first);
+    hil_trainer_set_kl(trainer, NULL);
     if (status != HIL_OK) hil_comm_fail(trainer->options.comm, status);
     HIL_TRY(status);
     const hil_preference_loss *compared = &trainer->options.preference;
@@ -120,7 +139,7 @@ hil_status hil_batches_eval(hil_batches *b, hil_trainer *trainer, int64_t sequen
     HIL_TRY(hil_ranks_agree(trainer->options.comm, status));
     *result = (hil_step_result){.loss = loss, .tokens = (int64_t)e.tokens};
     if (pairs)
-        result->preferences = hil_pairs_mean(e.sum);
+        result->preferences = hil_pairs_mean(compared->kind, e.sum);
     else
         result->aux_loss = e.sum[HIL_LOSS_AUXILIARY] / e.counted;
     return HIL_OK;

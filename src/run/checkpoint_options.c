@@ -31,9 +31,10 @@ static json_t *adapter_options(const hil_train_options *o, const hil_run_state *
 static json_t *loss_options(const hil_preference_loss *l)
 {
     if (l->kind == HIL_PREFER_NONE) return json_object();
-    return json_pack("{s:s, s:f, s:f, s:f, s:f}", "loss", hil_source_loss_word(l->kind), "beta",
-                     l->beta, "label-smoothing", l->label_smoothing, "margin", l->margin,
-                     "nll-weight", l->nll_weight);
+    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f}", "loss", hil_source_loss_word(l->kind),
+                     "beta", l->beta, "label-smoothing", l->label_smoothing, "margin", l->margin,
+                     "nll-weight", l->nll_weight, "desirable-weight", l->desirable_weight,
+                     "undesirable-weight", l->undesirable_weight);
 }
 
 /* Options that decide the numbers of every run. */

@@ -13,7 +13,7 @@
 
 void hil_eval_defaults_sized(hil_eval_options *options, size_t size)
 {
-    const hil_eval_options defaults = {.preference = {.nll_weight = -1, .margin = -1},
+    const hil_eval_options defaults = {.preference = {0, -1, -1, -1, -1},
                                        .format = "auto",
                                        .train_on = "assistant",
                                        .loss = "cross-entropy",
@@ -116,11 +116,12 @@ static hil_status open_source(job *j, const hil_eval_options *o)
 static hil_status compare_options(const job *j, const hil_eval_options *o)
 {
     const hil_preference_loss *l = &j->preference;
-    char seq[32], batch[32], loss[160];
+    char seq[32], batch[32], loss[200];
     snprintf(seq, sizeof seq, "%lld", (long long)j->seq);
     snprintf(batch, sizeof batch, "%lld", (long long)o->batch);
-    snprintf(loss, sizeof loss, "%s, %.17g, %.17g, %.17g, %.17g", hil_source_loss_word(l->kind),
-             l->beta, l->label_smoothing, l->margin, l->nll_weight);
+    snprintf(loss, sizeof loss, "%s, %.17g, %.17g, %.17g, %.17g, %.17g, %.17g",
+             hil_source_loss_word(l->kind), l->beta, l->label_smoothing, l->margin, l->nll_weight,
+             l->desirable_weight, l->undesirable_weight);
     hil_fact fact[] = {{"--seq", seq},
                        {"--batch", batch},
                        {"--dtype", o->dtype},

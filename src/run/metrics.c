@@ -101,7 +101,8 @@ static hil_status print_preferences(hil_text *line, const char *prefix, const hi
     char value[32];
     if (!p->pairs) return HIL_OK;
     int count = hil_preference_values(p, each);
-    HIL_TRY(hil_text_print(line, ", \"%spairs\": %lld", prefix, (long long)p->pairs));
+    HIL_TRY(hil_text_print(line, ", \"%s%s\": %lld", prefix,
+                           p->kind == HIL_PREFER_KTO ? "answers" : "pairs", (long long)p->pairs));
     for (int i = 0; i < count; ++i)
         HIL_TRY(hil_text_print(line, ", \"%s%s\": %s", prefix, each[i].name,
                                number(value, each[i].value)));

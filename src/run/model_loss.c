@@ -21,6 +21,7 @@ static const method methods[HIL_PREFER_KINDS] = {
     [HIL_PREFER_HINGE] = {"hinge", BETA, 0, false},
     [HIL_PREFER_APO_ZERO] = {"apo_zero", BETA, 0, false},
     [HIL_PREFER_APO_DOWN] = {"apo_down", BETA, 0, false},
+    [HIL_PREFER_KTO] = {"kto", BETA, 0, false},
     [HIL_PREFER_CPO] = {"cpo", BETA, 1, true},
     [HIL_PREFER_SIMPO] = {"simpo", SIMPO_BETA, 0, true},
     [HIL_PREFER_ORPO] = {"orpo", BETA, 1, false},
@@ -42,8 +43,15 @@ hil_status hil_source_loss_read(const char *word, hil_preference_kind *kind)
     }
     return hil_fail(HIL_ERR_USAGE,
                     "--loss must be cross-entropy, dpo, robust, ipo, hinge, apo_zero, apo_down, "
-                    "cpo, simpo or orpo, not '%s'",
+                    "kto, cpo, simpo or orpo, not '%s'",
                     word);
+}
+
+/* The option of the two weights of kto that was given; NULL: none. */
+static const char *weighs(const hil_preference_choice *c)
+{
+    if (c->desirable_weight >= 0) return "desirable-weight";
+    return c->undesirable_weight >= 0 ? "undesirable-weight" : NULL;
 }
 
 /* Refuses options that mean nothing for the loss. */
@@ -56,6 +64,7 @@ static hil_status check_choice(hil_preference_kind kind, double beta,
                             : c->label_smoothing > 0 ? "label-smoothing"
                             : c->nll_weight >= 0     ? "nll-weight"
                             : c->margin >= 0         ? "margin"
+                            : weighs(c)              ? weighs(c)
                                                      : NULL;
         if (!given) return HIL_OK;
         return hil_fail(HIL_ERR_USAGE,
@@ -76,6 +85,10 @@ static hil_status check_choice(hil_preference_kind kind, double beta,
         return hil_fail(HIL_ERR_USAGE,
                         "--nll-weight has no meaning for --loss orpo, where cross-entropy counts "
                         "once: --beta weighs the comparison");
+    if (c->nll_weight > 0 && kind == HIL_PREFER_KTO)
+        return hil_fail(HIL_ERR_USAGE, "--nll-weight has no meaning for --loss kto");
+    if (weighs(c) && kind != HIL_PREFER_KTO)
+        return hil_fail(HIL_ERR_USAGE, "--%s is that of --loss kto, not of %s", weighs(c), word);
     if (c->margin >= 0 && kind != HIL_PREFER_SIMPO)
         return hil_fail(HIL_ERR_USAGE, "--margin is that of --loss simpo, not of %s", word);
     return HIL_OK;
@@ -103,6 +116,8 @@ hil_status hil_source_loss(hil_source *s, const hil_loss_request *r, hil_prefere
                   : c->margin >= 0         ? c->margin
                                            : SIMPO_MARGIN,
         .nll_weight = c->nll_weight >= 0 ? c->nll_weight : methods[kind].nll_weight,
+        .desirable_weight = c->desirable_weight >= 0 ? c->desirable_weight : 1,
+        .undesirable_weight = c->undesirable_weight >= 0 ? c->undesirable_weight : 1,
     };
     return HIL_OK;
 }

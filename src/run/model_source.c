@@ -238,10 +238,11 @@ static hil_status check_pairs(const hil_source *s, hil_dataset_options *o)
                         "--loss %s learns from pairs of answers: leave --format out, or give "
                         "--format preference",
                         s->loss);
+    bool single = strcmp(s->loss, "kto") == 0;
     if (o->answers == HIL_ANSWERS_ALL)
         return hil_fail(HIL_ERR_USAGE, "--loss %s compares answers alone, not --train-on all",
                         s->loss);
-    o->format = HIL_FORMAT_PREFERENCE;
+    o->format = single ? HIL_FORMAT_JUDGED : HIL_FORMAT_PREFERENCE;
     o->answers = HIL_ANSWERS_LAST;
     return HIL_OK;
 }

@@ -22,7 +22,7 @@ void hil_train_defaults_sized(hil_train_options *options, size_t size)
     hil_trainer_options trainer;
     hil_trainer_defaults(&trainer);
     const hil_train_options defaults = {
-        .preference = {.nll_weight = -1, .margin = -1},
+        .preference = {0, -1, -1, -1, -1},
         .format = "auto",
         .train_on = "assistant",
         .loss = "cross-entropy",
@@ -135,7 +135,7 @@ static hil_step_result join_sets(const job *j)
     }
     if (pairs)
         return (hil_step_result){.loss = hil_pairs_loss(&j->run.preference, sum),
-                                 .preferences = hil_pairs_mean(sum)};
+                                 .preferences = hil_pairs_mean(j->run.preference.kind, sum)};
     return (hil_step_result){.loss = loss / counted, .aux_loss = aux_loss / counted};
 }
 

@@ -59,7 +59,8 @@ hil_pairs_size hil_pairs_measure(const hil_batch *b, const hil_preference_loss *
     bool prompts = loss->kind == HIL_PREFER_ORPO;
     for (int64_t at = 0; at < b->sequences * b->length;) {
         if (!read_pair(b, &at, pair)) continue;
-        ++out.pairs;
+        out.pairs +=
+            loss->kind == HIL_PREFER_KTO ? (pair[0].learned > 0) + (pair[1].learned > 0) : 1;
         if (loss->nll_weight > 0)
             out.tokens += prompts ? pair[0].end - pair[0].begin - 1 : pair[0].learned;
     }
@@ -78,6 +79,82 @@ void hil_pairs_read_prompts(const hil_batch *b, int32_t *target)
     }
 }
 
+/* A learned document, and where its answer begins. */
+typedef struct example {
+    document all;
+    int64_t answer;
+} example;
+
+static example example_of(const hil_batch *b, const document *d)
+{
+    example e = {*d, d->begin};
+    while (b->target[e.answer] < 0) ++e.answer;
+    ++e.answer;
+    return e;
+}
+
+/* Where documents of other tokens are written: arrays like those of a batch. */
+typedef struct writing {
+    const hil_batch *from;
+    int32_t *token, *target, *position, *first;
+    int64_t at, begin; /* the next place; that of the document */
+} writing;
+
+/* Copies [begin, end) to the end of the document; what they predict too, if `learned`. */
+static void copy_tokens(writing *w, int64_t begin, int64_t end, bool learned)
+{
+    int64_t length = w->from->length;
+    for (int64_t i = begin; i < end; ++i, ++w->at) {
+        w->token[w->at] = w->from->token[i];
+        w->target[w->at] = -1;
+        w->position[w->at] = (int32_t)(w->at - w->begin);
+        w->first[w->at] = (int32_t)(w->begin % length);
+        if (learned && w->at > w->begin && w->from->target[i - 1] >= 0)
+            w->target[w->at - 1] = w->token[w->at];
+    }
+}
+
+/* Writes a sequence of which each example has the answer of the one before. One with a single
+   example has no other answers, and no targets. */
+static void mismatch_sequence(writing *w, int64_t begin, int64_t end)
+{
+    document d;
+    example last = {0}, before;
+    int64_t count = 0;
+    for (int64_t at = begin; at < end; at = d.end) {
+        d = document_at(w->from, at);
+        if (d.learned) last = example_of(w->from, &d), ++count;
+    }
+    before = last;
+    for (int64_t at = begin; at < end; at = d.end) {
+        d = document_at(w->from, at);
+        w->begin = w->at;
+        if (!d.learned || count < 2) {
+            copy_tokens(w, d.begin, d.end, false);
+            continue;
+        }
+        example own = example_of(w->from, &d);
+        copy_tokens(w, own.all.begin, own.answer, false);
+        copy_tokens(w, before.answer, before.all.end, true);
+        before = own;
+    }
+}
+
+void hil_pairs_mismatch(const hil_batch *b, int32_t *arrays, hil_batch *out)
+{
+    int64_t n = b->sequences * b->length;
+    writing w = {b, arrays, arrays + n, arrays + 2 * n, arrays + 3 * n, 0, 0};
+    for (int64_t at = 0; at < n; at += b->length) mismatch_sequence(&w, at, at + b->length);
+    *out = (hil_batch){b->sequences, b->length, w.token, w.target, w.position, w.first};
+}
+
+double hil_pairs_kl(const hil_preference_loss *loss, const double sum[HIL_PREFERENCES])
+{
+    double rewards = sum[HIL_PREFERENCE_REWARD_CHOSEN] + sum[HIL_PREFERENCE_REWARD_REJECTED];
+    double kl = rewards / loss->beta / sum[HIL_PREFERENCE_PAIRS];
+    return kl < 0 || sum[HIL_PREFERENCE_PAIRS] == 0 ? 0 : kl;
+}
+
 static double mean_of(double sum, double count)
 {
     return count > 0 ? sum / count : 0;
@@ -89,33 +166,42 @@ double hil_pairs_loss(const hil_preference_loss *loss, const double sum[HIL_PREF
     return sum[HIL_PREFERENCE_LOSS] / sum[HIL_PREFERENCE_PAIRS] + loss->nll_weight * nll;
 }
 
-hil_preferences hil_pairs_mean(const double sum[HIL_PREFERENCES])
+hil_preferences hil_pairs_mean(hil_preference_kind kind, const double sum[HIL_PREFERENCES])
 {
     double pairs = sum[HIL_PREFERENCE_PAIRS], tokens = sum[HIL_PREFERENCE_NLL_TOKENS];
+    double chosen = sum[HIL_PREFERENCE_CHOSEN], rejected = sum[HIL_PREFERENCE_REJECTED];
     return (hil_preferences){
+        .kind = kind,
         .pairs = (int64_t)pairs,
-        .reward_chosen = mean_of(sum[HIL_PREFERENCE_REWARD_CHOSEN], pairs),
-        .reward_rejected = mean_of(sum[HIL_PREFERENCE_REWARD_REJECTED], pairs),
+        .chosen = (int64_t)chosen,
+        .rejected = (int64_t)rejected,
+        .reward_chosen = mean_of(sum[HIL_PREFERENCE_REWARD_CHOSEN], chosen),
+        .reward_rejected = mean_of(sum[HIL_PREFERENCE_REWARD_REJECTED], rejected),
         .accuracy = mean_of(sum[HIL_PREFERENCE_ACCURATE], pairs),
-        .logp_chosen = mean_of(sum[HIL_PREFERENCE_LOGP_CHOSEN], pairs),
-        .logp_rejected = mean_of(sum[HIL_PREFERENCE_LOGP_REJECTED], pairs),
+        .logp_chosen = mean_of(sum[HIL_PREFERENCE_LOGP_CHOSEN], chosen),
+        .logp_rejected = mean_of(sum[HIL_PREFERENCE_LOGP_REJECTED], rejected),
         .compared = mean_of(sum[HIL_PREFERENCE_LOSS], pairs),
         .nll = mean_of(sum[HIL_PREFERENCE_NLL], tokens),
         .nll_tokens = (int64_t)tokens,
         .log_odds_ratio = mean_of(sum[HIL_PREFERENCE_LOG_ODDS_RATIO], pairs),
         .log_odds = mean_of(sum[HIL_PREFERENCE_LOG_ODDS], pairs),
+        .kl = mean_of(sum[HIL_PREFERENCE_KL], pairs),
     };
 }
 
 void hil_pairs_sum(const hil_preferences *mean, double sum[HIL_PREFERENCES])
 {
     double pairs = (double)mean->pairs, tokens = (double)mean->nll_tokens;
+    double chosen = (double)mean->chosen, rejected = (double)mean->rejected;
+    sum[HIL_PREFERENCE_CHOSEN] += chosen;
+    sum[HIL_PREFERENCE_REJECTED] += rejected;
+    sum[HIL_PREFERENCE_KL] += mean->kl * pairs;
     sum[HIL_PREFERENCE_LOSS] += mean->compared * pairs;
-    sum[HIL_PREFERENCE_REWARD_CHOSEN] += mean->reward_chosen * pairs;
-    sum[HIL_PREFERENCE_REWARD_REJECTED] += mean->reward_rejected * pairs;
+    sum[HIL_PREFERENCE_REWARD_CHOSEN] += mean->reward_chosen * chosen;
+    sum[HIL_PREFERENCE_REWARD_REJECTED] += mean->reward_rejected * rejected;
     sum[HIL_PREFERENCE_ACCURATE] += mean->accuracy * pairs;
-    sum[HIL_PREFERENCE_LOGP_CHOSEN] += mean->logp_chosen * pairs;
-    sum[HIL_PREFERENCE_LOGP_REJECTED] += mean->logp_rejected * pairs;
+    sum[HIL_PREFERENCE_LOGP_CHOSEN] += mean->logp_chosen * chosen;
+    sum[HIL_PREFERENCE_LOGP_REJECTED] += mean->logp_rejected * rejected;
     sum[HIL_PREFERENCE_PAIRS] += pairs;
     sum[HIL_PREFERENCE_NLL] += mean->nll * tokens;
     sum[HIL_PREFERENCE_NLL_TOKENS] += tokens;

@@ -13,7 +13,7 @@ hil_status hil_pairs_check(const hil_model *model, const hil_preference_loss *lo
 
 /* What counts in a batch whose arrays are all there. */
 typedef struct hil_pairs_size {
-    int64_t pairs;
+    int64_t pairs;  /* or answers, with kto */
     int64_t tokens; /* with cross-entropy, of the chosen answers */
 } hil_pairs_size;
 hil_pairs_size hil_pairs_measure(const hil_batch *batch, const hil_preference_loss *loss);
@@ -22,9 +22,20 @@ hil_pairs_size hil_pairs_measure(const hil_batch *batch, const hil_preference_lo
    [Note: prompts]. */
 void hil_pairs_read_prompts(const hil_batch *batch, int32_t *target);
 
+/* [Note: mismatched answers] The kl of kto is a mean over answers that were given to other prompts.
+   They are those of the step itself: in each sequence an example gets the answer of the one before
+   it, the first that of the last, so that the sequence stays as long as it was. Sequences of a
+   single example take no part. The mean over the whole step, on all ranks, is known before its loss
+   is computed: the other batch runs first, without gradients.
+
+   Writes the other batch to `arrays`, four times as many numbers as `batch` has places. */
+void hil_pairs_mismatch(const hil_batch *batch, int32_t *arrays, hil_batch *out);
+/* kl from the numbers of the other batch. */
+double hil_pairs_kl(const hil_preference_loss *loss, const double sum[HIL_PREFERENCES]);
+
 /* The loss whose numbers were summed; its means; and from these the sums, added to `sum`. */
 double hil_pairs_loss(const hil_preference_loss *loss, const double sum[HIL_PREFERENCES]);
-hil_preferences hil_pairs_mean(const double sum[HIL_PREFERENCES]);
+hil_preferences hil_pairs_mean(hil_preference_kind kind, const double sum[HIL_PREFERENCES]);
 void hil_pairs_sum(const hil_preferences *mean, double sum[HIL_PREFERENCES]);
 
 /* What the loss of a result is a mean over: pairs, or predicted tokens. */

@@ -199,6 +199,54 @@ static hil_status cut(hil_trainer *t, const hil_batch *given, int64_t micro_batc
     return HIL_OK;
 }
 
+/* Adds the numbers of a batch's mismatched answers, `micro_batch` sequences at a time. */
+static hil_status add_mismatched(hil_trainer *t, const hil_batch *b, int64_t micro_batch,
+                                 double sum[HIL_PREFERENCES])
+{
+    int64_t n = b->sequences * b->length;
+    hil_batch other;
+    HIL_TRY(HIL_GROW(&t->mismatched, &t->mismatched_room, 4 * n));
+    hil_pairs_mismatch(b, t->mismatched, &other);
+    for (int64_t at = 0; at < b->sequences; at += micro_batch) {
+        int64_t rest = b->sequences - at;
+        hil_micro micro = slice(t, &other, at, rest < micro_batch ? rest : micro_batch);
+        double loss, numbers[HIL_PREFERENCES];
+        HIL_TRY(hil_engine_loss(t->engine, &micro, &loss));
+        hil_engine_numbers(t->engine, numbers);
+        for (int k = 0; k < HIL_PREFERENCES; ++k) sum[k] += numbers[k];
+    }
+    return HIL_OK;
+}
+
+hil_status hil_trainer_mismatched(hil_trainer *t, const hil_batch *given,
+                                  double sum[HIL_PREFERENCES])
+{
+    hil_batch batch;
+    hil_status status = hil_trainer_check(t, given);
+    if (status == HIL_OK) status = complete(t, given, &batch);
+    if (status == HIL_OK) status = add_mismatched(t, &batch, batch.sequences, sum);
+    if (status != HIL_OK) hil_comm_fail(t->options.comm, status);
+    return status;
+}
+
+void hil_trainer_set_kl(hil_trainer *t, const double *kl)
+{
+    t->kl_given = kl != NULL;
+    if (kl) hil_engine_set_kl(t->engine, *kl);
+}
+
+/* The step's kl: [Note: mismatched answers]. */
+static hil_status find_kl(hil_trainer *t)
+{
+    double sum[HIL_PREFERENCES] = {0};
+    if (t->options.preference.kind != HIL_PREFER_KTO) return HIL_OK;
+    hil_comm_set_activity(t->options.comm, "step %lld, kl", (long long)t->step + 1);
+    HIL_TRY(add_mismatched(t, &t->now.batch, t->now.micro_batch, sum));
+    HIL_TRY(hil_comm_sum(t->options.comm, sum, HIL_PREFERENCES));
+    hil_engine_set_kl(t->engine, hil_pairs_kl(&t->options.preference, sum));
+    return HIL_OK;
+}
+
 /* Starts forward and backward. `checked` is this rank's status so far, on which the ranks agree. */
 static hil_status compute(hil_trainer *t, const hil_batch *given, int64_t micro_batch,
                           hil_status checked)
@@ -212,6 +260,7 @@ static hil_status compute(hil_trainer *t, const hil_batch *given, int64_t micro_
         return hil_ranks_agree(comm, hil_fail(HIL_ERR_INPUT,
                                               "no position of the batch has a token to predict: "
                                               "there is nothing to learn"));
+    HIL_TRY(find_kl(t));
     hil_plan loading = {0};
     hil_account_skip(t->tiers.links, t->spent.step_seconds > 0 ? &t->spent : &loading);
     (void)hil_store_take_skipped(t->model->store);
@@ -283,7 +332,7 @@ static hil_status end(hil_trainer *t, double lr, hil_step_result *result)
     result->loss = loss;
     result->grad_norm = norm;
     if (prefers(t))
-        result->preferences = hil_pairs_mean(s->sum);
+        result->preferences = hil_pairs_mean(t->options.preference.kind, s->sum);
     else
         result->aux_loss = s->sum[HIL_LOSS_AUXILIARY] / (double)s->counted;
     hil_comm_set_activity(t->options.comm, "step %lld, update", (long long)t->step + 1);
@@ -318,12 +367,16 @@ static hil_status find_loss(hil_trainer *t, const hil_batch *given, hil_step_res
     HIL_TRY(complete(t, given, &batch));
     hil_micro micro = slice(t, &batch, 0, batch.sequences);
     int64_t tokens = predicted(&batch);
-    double sum, numbers[HIL_PREFERENCES];
+    double sum, numbers[HIL_PREFERENCES] = {0};
+    if (t->options.preference.kind == HIL_PREFER_KTO && !t->kl_given) {
+        HIL_TRY(add_mismatched(t, &batch, batch.sequences, numbers));
+        hil_engine_set_kl(t->engine, hil_pairs_kl(&t->options.preference, numbers));
+    }
     HIL_TRY(hil_engine_loss(t->engine, &micro, &sum));
     hil_engine_numbers(t->engine, numbers);
     *result = (hil_step_result){.loss = loss_of(t, numbers, tokens), .tokens = tokens};
     if (prefers(t))
-        result->preferences = hil_pairs_mean(numbers);
+        result->preferences = hil_pairs_mean(t->options.preference.kind, numbers);
     else if (tokens)
         result->aux_loss = numbers[HIL_LOSS_AUXILIARY] / (double)tokens;
     return HIL_OK;

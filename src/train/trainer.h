@@ -42,6 +42,9 @@ struct hil_trainer {
     size_t micro_room;
     int32_t *filled; /* arrays of the batch that the caller left NULL */
     size_t filled_room;
+    int32_t *mismatched; /* of hil_pairs_mismatch */
+    size_t mismatched_room;
+    bool kl_given;          /* by hil_trainer_set_kl */
     hil_timeline *timeline; /* borrowed; NULL: none */
     hil_plan spent;         /* measured times of all steps, in the fields of a plan's prediction */
 };
@@ -51,6 +54,13 @@ struct hil_trainer {
    the call. */
 hil_status hil_trainer_open(hil_trainer **out, hil_model *model, const hil_trainer_options *options,
                             const hil_observer *observer);
+
+/* With kto: adds the numbers of the batch's mismatched answers ([Note: mismatched answers] in
+   pairs.h). With several ranks each passes a batch of its own, all of the same shape. */
+hil_status hil_trainer_mismatched(hil_trainer *trainer, const hil_batch *batch,
+                                  double sum[HIL_PREFERENCES]);
+/* The kl of later calls of hil_trainer_loss; NULL: each finds that of its batch. */
+void hil_trainer_set_kl(hil_trainer *trainer, const double *kl);
 
 /* Refuses a batch with ids outside the vocabulary or shapes that the model cannot take. */
 hil_status hil_trainer_check(const hil_trainer *trainer, const hil_batch *batch);

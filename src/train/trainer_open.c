@@ -244,5 +244,6 @@ void hil_trainer_destroy(hil_trainer *t)
     hil_planned_free(&t->planned);
     hil_free(t->micro);
     hil_free(t->filled);
+    hil_free(t->mismatched);
     hil_free(t);
 }

@@ -66,7 +66,7 @@ llama_config 2000 64 64 1 2 1 64 "\"bos_token_id\": null, \"eos_token_id\": $end
 run 0 tokenize --model "$model" --messages "$work/plain.json" --show-mask
 [ "$(sed -n 's/.*  learned  //p; /^[a-z]*:$/p' "$work/out" | tr -d '\n')" = \
     'chosen:"H""o""<|end|>"rejected:"N""o""<|end|>"' ] || die "plain pair: $(cat "$work/out")"
-printf '{"prompt": "Hi ", "completion": "Ho"}' > "$work/plain.json"
+printf '{"prompt": "Hi ", "completion": "Ho", "label": false}' > "$work/plain.json" # as for --loss kto
 run 0 tokenize --model "$model" --messages "$work/plain.json" --show-mask
 [ "$(sed -n 's/.*  learned  //p' "$work/out" | tr -d '\n')" = '"H""o""<|end|>"' ] || die "example: $(cat "$work/out")"
 # token ids with labels

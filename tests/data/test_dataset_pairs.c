@@ -19,11 +19,12 @@ static hil_dataset_options pair_options(int64_t seq)
 }
 
 /* The windows as text: '[' before a document, '_' before a learned byte, '.' for 256. */
-static const char *windows(const char *records, int64_t seq)
+static const char *windows_of(const char *records, int64_t seq, hil_record_format format)
 {
     static char text[4096];
     int32_t token[64], target[64], position[64], first[64];
-    const hil_dataset_options options = pair_options(seq);
+    hil_dataset_options options = pair_options(seq);
+    options.format = format;
     const char *path = fixture_text("p.jsonl", records);
     hil_dataset *dataset;
     size_t used = 0;
@@ -42,6 +43,11 @@ static const char *windows(const char *records, int64_t seq)
     text[used] = 0;
     hil_dataset_close(dataset);
     return text;
+}
+
+static const char *windows(const char *records, int64_t seq)
+{
+    return windows_of(records, seq, HIL_FORMAT_PREFERENCE);
 }
 
 static hil_packing packing_of(const char *records, int64_t seq)
@@ -126,6 +132,46 @@ static void refuse(const char *record, const char *message)
     CHECK_FAILS(hil_dataset_open(&dataset, &path, 1, &options), HIL_ERR_INPUT, message);
 }
 
+#define JUDGED(prompt, completion, label)                                                          \
+    "{\"prompt\": \"" prompt "\", \"completion\": \"" completion "\", \"label\": " label "}\n"
+
+static const char *judged(const char *records, int64_t seq)
+{
+    return windows_of(records, seq, HIL_FORMAT_JUDGED);
+}
+
+/* A single answer is a pair whose other side is one token. */
+static void check_judged(void)
+{
+    CHECK_TEXT(judged(JUDGED("ab", "c", "true"), 8), "[ab_c_.[.[...");
+    CHECK_TEXT(judged(JUDGED("ab", "c", "false"), 8), "[.[ab_c_.[...");
+    CHECK_TEXT(judged(JUDGED("a", "b", "1") JUDGED("c", "d", "0") PAIR("x", "y", "z"), 16),
+               "[a_b_.[.[.[c_d_.[x_y_.[x_z_.[..");
+    CHECK_TEXT(judged(JUDGED("a", "bcdefghij", "\"False\""), 6), "[.[a_b_c_d_e");
+    CHECK_TEXT(judged("{\"prompt\": [" ASK "], \"completion\": [" GOOD "], \"label\": true}\n", 16),
+               "[u:hi;a:_y_o_;[.[.....");
+}
+
+static void refuse_judged(const char *record, const char *message)
+{
+    hil_dataset_options options = pair_options(16);
+    options.format = HIL_FORMAT_JUDGED;
+    const char *path = fixture_text("j.jsonl", record);
+    hil_dataset *dataset;
+    CHECK_FAILS(hil_dataset_open(&dataset, &path, 1, &options), HIL_ERR_INPUT, message);
+}
+
+static void check_judged_refused(void)
+{
+    refuse_judged("{\"prompt\": \"a\", \"completion\": \"b\"}\n",
+                  "line 1: expected \"prompt\", \"completion\" and \"label\", or \"chosen\" and "
+                  "\"rejected\", found \"prompt\", \"completion\"");
+    refuse_judged(JUDGED("a", "b", "2"), "line 1: \"label\" must be true or false");
+    refuse_judged(JUDGED("a", "b", "\"good\""), "line 1: \"label\" must be true or false");
+    refuse_judged("{\"prompt\": \"a\", \"completion\": 3, \"label\": true}\n",
+                  "line 1: \"completion\" must be a string");
+}
+
 static void check_refused(void)
 {
     refuse("{\"prompt\": \"a\", \"completion\": \"b\"}\n",
@@ -144,7 +190,7 @@ static void check_refused(void)
     const char *text = fixture_text("t.txt", "abcdefghijklmnopqrstuvw");
     hil_dataset *dataset;
     CHECK_FAILS(hil_dataset_open(&dataset, &text, 1, &options), HIL_ERR_INPUT,
-                "t.txt: --loss dpo learns from pairs of answers");
+                "t.txt: this --loss compares answers, which are records of a .jsonl, .json");
     hil_dataset_options other = options;
     const char *pair = fixture_text("s.jsonl", PAIR("a", "b", "c"));
     other.format = HIL_FORMAT_AUTO;
@@ -160,6 +206,8 @@ int main(void)
     check_texts();
     check_cut();
     check_conversations();
+    check_judged();
+    check_judged_refused();
     check_refused();
     return 0;
 }

@@ -103,9 +103,15 @@ static void check_head(int64_t batch, int64_t length, int64_t rows, int64_t cols
 static void check_preference(int64_t batch, int64_t length, int64_t document,
                              hil_preference_kind kind)
 {
-    const hil_preference_attr attr = {
-        {.kind = kind, .beta = 0.2, .label_smoothing = 0.1, .margin = 0.3, .nll_weight = kind % 2},
-        0.6};
+    const hil_preference_attr attr = {{.kind = kind,
+                                       .beta = 0.2,
+                                       .label_smoothing = 0.1,
+                                       .margin = 0.3,
+                                       .nll_weight = kind % 2,
+                                       .desirable_weight = 0.7,
+                                       .undesirable_weight = 1.2},
+                                      0.6,
+                                      0.4};
     int32_t *first = malloc((size_t)(batch * length) * sizeof *first);
     int32_t *target = malloc((size_t)(batch * length) * sizeof *target);
     for (int64_t i = 0; i < batch * length; ++i) {

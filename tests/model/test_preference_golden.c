@@ -1,5 +1,6 @@
-/* Losses of pairs of answers, their metrics, every gradient and twenty AdamW steps agree with TRL,
-   of adapters and, without a reference, of whole models; evaluation gives the same numbers. */
+/* Losses of pairs of answers, and of single ones, their metrics, every gradient and twenty AdamW
+   steps agree with TRL, of adapters and, without a reference, of whole models; evaluation gives the
+   same numbers. */
 #include "adapter_golden.h"
 
 #include "train/pairs.h"
@@ -11,20 +12,22 @@ typedef struct preference_case {
 } preference_case;
 
 static const preference_case cases[] = {
-    {"gpt2_lora", "gpt2_lora", NULL, {HIL_PREFER_DPO, 0.1, 0, 0, 0}},
-    {"llama_lora", "llama_lora", NULL, {HIL_PREFER_DPO, 0.1, 0, 0, 0}},
-    {"qwen2_rslora", "qwen2_rslora", NULL, {HIL_PREFER_DPO, 0.1, 0, 0, 0}},
-    {"qwen3_lora", "qwen3_lora", NULL, {HIL_PREFER_DPO, 0.1, 0, 0, 0}},
-    {"cdpo", "llama_lora", NULL, {HIL_PREFER_DPO, 0.1, 0.2, 0, 0}},
-    {"robust", "llama_lora", NULL, {HIL_PREFER_ROBUST, 0.1, 0.2, 0, 0}},
-    {"ipo", "llama_lora", NULL, {HIL_PREFER_IPO, 0.3, 0, 0, 0}},
-    {"hinge", "llama_lora", NULL, {HIL_PREFER_HINGE, 0.5, 0, 0, 0}},
-    {"apo_zero", "llama_lora", NULL, {HIL_PREFER_APO_ZERO, 0.1, 0, 0, 0}},
-    {"apo_down", "llama_lora", NULL, {HIL_PREFER_APO_DOWN, 0.1, 0, 0, 0}},
-    {"nll", "llama_lora", NULL, {HIL_PREFER_DPO, 0.1, 0, 0, 0.3}},
-    {"cpo", NULL, "llama_bias", {HIL_PREFER_CPO, 0.1, 0.1, 0, 0.7}},
-    {"simpo", NULL, "cohere", {HIL_PREFER_SIMPO, 2, 0, 0.8, 0}},
-    {"orpo", NULL, "phi", {HIL_PREFER_ORPO, 0.4, 0, 0, 1}},
+    {"gpt2_lora", "gpt2_lora", NULL, {HIL_PREFER_DPO, 0.1, 0, 0, 0, 0, 0}},
+    {"llama_lora", "llama_lora", NULL, {HIL_PREFER_DPO, 0.1, 0, 0, 0, 0, 0}},
+    {"qwen2_rslora", "qwen2_rslora", NULL, {HIL_PREFER_DPO, 0.1, 0, 0, 0, 0, 0}},
+    {"qwen3_lora", "qwen3_lora", NULL, {HIL_PREFER_DPO, 0.1, 0, 0, 0, 0, 0}},
+    {"cdpo", "llama_lora", NULL, {HIL_PREFER_DPO, 0.1, 0.2, 0, 0, 0, 0}},
+    {"robust", "llama_lora", NULL, {HIL_PREFER_ROBUST, 0.1, 0.2, 0, 0, 0, 0}},
+    {"ipo", "llama_lora", NULL, {HIL_PREFER_IPO, 0.3, 0, 0, 0, 0, 0}},
+    {"hinge", "llama_lora", NULL, {HIL_PREFER_HINGE, 0.5, 0, 0, 0, 0, 0}},
+    {"apo_zero", "llama_lora", NULL, {HIL_PREFER_APO_ZERO, 0.1, 0, 0, 0, 0, 0}},
+    {"apo_down", "llama_lora", NULL, {HIL_PREFER_APO_DOWN, 0.1, 0, 0, 0, 0, 0}},
+    {"nll", "llama_lora", NULL, {HIL_PREFER_DPO, 0.1, 0, 0, 0.3, 0, 0}},
+    {"cpo", NULL, "llama_bias", {HIL_PREFER_CPO, 0.1, 0.1, 0, 0.7, 0, 0}},
+    {"simpo", NULL, "cohere", {HIL_PREFER_SIMPO, 2, 0, 0.8, 0, 0, 0}},
+    {"kto", "llama_lora", NULL, {HIL_PREFER_KTO, 0.3, 0, 0, 0, 1.3, 0.7}},
+    {"kto_kl", "qwen3_lora", NULL, {HIL_PREFER_KTO, 0.3, 0, 0, 0, 1, 1}},
+    {"orpo", NULL, "phi", {HIL_PREFER_ORPO, 0.4, 0, 0, 1, 0, 0}},
 };
 
 typedef struct preference_run {
@@ -76,7 +79,7 @@ static double metrics_error(const preference_run *r, const hil_step_result *resu
     int values = hil_preference_values(&result->preferences, each);
     double worst = fabs(result->loss - (double)expected[0]) / fmax(1, fabs(result->loss));
     CHECK(count <= values + 1);
-    CHECK_INT(result->preferences.pairs, 3);
+    CHECK_INT(result->preferences.pairs, result->preferences.kind == HIL_PREFER_KTO ? 5 : 3);
     for (int k = 0; k + 1 < count; ++k)
         worst = fmax(worst,
                      fabs(each[k].value - (double)expected[k + 1]) / fmax(1, fabs(each[k].value)));

@@ -17,7 +17,7 @@ typedef struct run {
 
 static void apply(run *r, bool add)
 {
-    hil_preference_attr attr = {r->of, token_weight};
+    hil_preference_attr attr = {r->of, token_weight, 0.4};
     hil_shape shape = {2, {SEQUENCES, LENGTH}};
     hil_op_call call = {.op = &hil_op_preference,
                         .attr = &attr,
@@ -75,7 +75,8 @@ static void check_numbers(void)
     double rejected[2] = {-r.loss[3], -r.loss[14] - r.loss[15] - r.loss[16]};
     double before[4] = {-r.reference[0] - r.reference[1], -r.reference[10] - r.reference[11],
                         -r.reference[3], -r.reference[14] - r.reference[15] - r.reference[16]};
-    double expected[HIL_PREFERENCES] = {[HIL_PREFERENCE_PAIRS] = 2};
+    double expected[HIL_PREFERENCES] = {
+        [HIL_PREFERENCE_PAIRS] = 2, [HIL_PREFERENCE_CHOSEN] = 2, [HIL_PREFERENCE_REJECTED] = 2};
     for (int k = 0; k < 2; ++k) {
         double rewards[2] = {beta * (chosen[k] - before[k]), beta * (rejected[k] - before[2 + k])};
         expected[HIL_PREFERENCE_LOSS] += log(1 + exp(rewards[1] - rewards[0]));
@@ -130,7 +131,9 @@ int main(void)
                                             .beta = 0.4,
                                             .label_smoothing = 0.15,
                                             .margin = 0.3,
-                                            .nll_weight = kind % 2 ? 1 : 0});
+                                            .nll_weight = 1,
+                                            .desirable_weight = 0.7,
+                                            .undesirable_weight = 1.2});
         check_gradient(&r);
         check_extremes(&r);
     }

@@ -118,15 +118,22 @@ static inline void job_examples(job_place *place, hil_train_options *options)
     options->tokenizer = "bytes";
 }
 
-/* Trains on pairs of answers instead, of which several share a window, and some are cut off: an
-   adapter, or with losses that need no reference the whole model. */
+/* Trains on pairs of answers instead, with kto also on single ones, of which several share a
+   window, and some are cut off: an adapter, or with losses that need no reference the whole model.
+ */
 static inline void job_pairs(job_place *place, hil_train_options *options, const char *loss)
 {
-    FILE *file = fopen(job_path(place, place->tokens, "pairs.jsonl"), "w");
+    FILE *file = fopen(
+        job_path(place, place->tokens, strcmp(loss, "kto") ? "pairs.jsonl" : "judged.jsonl"), "w");
     CHECK(file != NULL);
+    bool single = strcmp(loss, "kto") == 0;
     for (int i = 0; i < 60; ++i)
-        fprintf(file, "{\"prompt\": \"%0*d\", \"chosen\": \"%0*d\", \"rejected\": \"%0*d\"}\n",
-                1 + i * 7 % 5, i, i * 5 % 9, i * i, i * 3 % 17, i * i + 1);
+        if (single && i % 3)
+            fprintf(file, "{\"prompt\": \"%0*d\", \"completion\": \"%0*d\", \"label\": %s}\n",
+                    1 + i * 7 % 5, i, i * 5 % 9, i * i, i % 5 < 3 ? "true" : "false");
+        else
+            fprintf(file, "{\"prompt\": \"%0*d\", \"chosen\": \"%0*d\", \"rejected\": \"%0*d\"}\n",
+                    1 + i * 7 % 5, i, i * 5 % 9, i * i, i * 3 % 17, i * i + 1);
     CHECK(fclose(file) == 0);
     options->tokenizer = "bytes";
     options->loss = loss;

@@ -304,7 +304,7 @@ int main(int count, char **arguments)
 {
     static const char *const models[] = {"gpt2", "llama", "mixtral"};
     static const char *const dtypes[] = {"fp32", "bf16", "fp16"};
-    static const char *const losses[] = {"orpo", "dpo", "simpo"};
+    static const char *const losses[] = {"orpo", "kto", "simpo", "dpo"};
     bool full = count > 1 && strcmp(arguments[1], "--full") == 0;
     job_place place;
     char drive[JOB_PATH];
@@ -325,7 +325,7 @@ int main(int count, char **arguments)
             if (full || i % 2) runs += compare_adapters(&place, a, &placements[i], i + k, full);
             if (i % 3 != 1 && !full) continue;
             a.examples = false;
-            a.pairs = losses[i / 3 % 3];
+            a.pairs = losses[i / 3 % 4];
             compare(&place, &a, &placements[i]);
             ++runs;
         }

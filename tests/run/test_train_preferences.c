@@ -83,7 +83,7 @@ static void train_rank(hil_comm *comm, void *context)
 
 static void check_ranks(job_place *place, const char *alone, const char *loss)
 {
-    static const char *const keys[] = {"loss", "rewards/chosen", "rewards/accuracies", "eval_loss"};
+    static const char *const keys[] = {"loss", "rewards/chosen", "rewards/margins", "eval_loss"};
     char out[JOB_PATH], name[32];
     for (int ranks = 2; ranks <= 3; ++ranks) {
         snprintf(name, sizeof name, "%s-%d", loss, ranks);
@@ -138,12 +138,12 @@ static void refuse_number(job_place *place, const char *loss, hil_preference_cho
 
 static void check_refused_numbers(job_place *place)
 {
-    refuse_number(place, "ipo", (hil_preference_choice){0.1, -1, -1},
+    refuse_number(place, "ipo", (hil_preference_choice){0.1, -1, -1, -1, -1},
                   "--label-smoothing has no meaning for --loss ipo");
-    refuse_number(place, "robust", (hil_preference_choice){0.5, -1, -1}, "below 0.5");
-    refuse_number(place, "orpo", (hil_preference_choice){0, 0.5, -1},
+    refuse_number(place, "robust", (hil_preference_choice){0.5, -1, -1, -1, -1}, "below 0.5");
+    refuse_number(place, "orpo", (hil_preference_choice){0, 0.5, -1, -1, -1},
                   "--nll-weight has no meaning for --loss orpo");
-    refuse_number(place, "dpo", (hil_preference_choice){0, -1, 0.5},
+    refuse_number(place, "dpo", (hil_preference_choice){0, -1, 0.5, -1, -1},
                   "--margin is that of --loss simpo, not of dpo");
 }
 
@@ -176,6 +176,69 @@ static void check_whole(job_place *place, const char *loss)
     job_train(&options);
     CHECK_INT(job_metrics(again, "loss", values[1], 16), STEPS);
     for (int s = 0; s < STEPS; ++s) CHECK_NEAR(values[0][s], values[1][s], 1e-5);
+}
+
+/* Single answers: kl is that of the step whatever its micro-batches and ranks, and resumes. */
+static void check_single(job_place *place)
+{
+    double loss[2][16], kl[2][16], chosen[16];
+    char out[JOB_PATH], again[JOB_PATH];
+    hil_train_options options = loss_options(place, job_path(place, out, "kto"), "kto");
+    job_train(&options);
+    CHECK_INT(job_metrics(out, "loss", loss[0], 16), STEPS);
+    CHECK_INT(job_metrics(out, "kl", kl[0], 16), STEPS);
+    CHECK_INT(job_metrics(out, "rewards/chosen", chosen, 16), STEPS);
+    CHECK_NEAR(loss[0][0], 0.5, 1e-6);
+    CHECK(loss[0][STEPS - 1] < 0.5);
+    CHECK(kl[0][0] == 0 && kl[0][STEPS - 1] >= 0);
+    options = loss_options(place, job_path(place, again, "kto-micro"), "kto");
+    options.micro_batch = 3;
+    options.adapter.dropout = 0;
+    job_train(&options);
+    hil_train_options other = loss_options(place, job_path(place, out, "kto-whole"), "kto");
+    other.micro_batch = 6;
+    other.adapter.dropout = 0;
+    job_train(&other);
+    for (int i = 0; i < 2; ++i) {
+        CHECK_INT(job_metrics(i ? out : again, "loss", loss[i], 16), STEPS);
+        CHECK_INT(job_metrics(i ? out : again, "kl", kl[i], 16), STEPS);
+    }
+    for (int s = 0; s < STEPS; ++s) CHECK_NEAR(loss[0][s], loss[1][s], 1e-5);
+    for (int s = 0; s < STEPS; ++s) CHECK_NEAR(kl[0][s], kl[1][s], 1e-5);
+    other.steps = 3;
+    other.overwrite = true;
+    job_train(&other);
+    other.overwrite = false;
+    other.resume = true;
+    other.steps = STEPS;
+    other.preference.desirable_weight = 2;
+    refuse(&other, "--desirable-weight 1.0, not 2.0");
+    other.preference.desirable_weight = -1;
+    job_train(&other);
+    CHECK_INT(job_metrics(out, "loss", loss[0], 16), STEPS);
+    for (int s = 0; s < STEPS; ++s) CHECK(loss[0][s] == loss[1][s]);
+}
+
+/* An adapter of any loss, or a whole model, measures what it was trained for. */
+static void check_eval_of(job_place *place, const char *loss, bool whole)
+{
+    char out[JOB_PATH], name[32];
+    snprintf(name, sizeof name, "%s%s", whole ? "whole-" : "", loss);
+    job_path(place, out, name);
+    hil_eval_options options = job_eval_options(place);
+    hil_eval_result result, again;
+    if (whole)
+        options.model = out;
+    else
+        options.adapter = out;
+    options.tokenizer = "bytes";
+    options.loss = loss;
+    CHECK_OK(hil_eval(&options, NULL, &result));
+    CHECK(result.preferences.pairs > 30);
+    options.batch = 1;
+    CHECK_OK(hil_eval(&options, NULL, &again));
+    CHECK_NEAR(result.loss, again.loss, 1e-5);
+    CHECK_NEAR(result.preferences.kl, again.preferences.kl, 1e-5);
 }
 
 /* The weight of cross-entropy, in metrics and resuming. */
@@ -212,7 +275,7 @@ static void check_refused(job_place *place)
     refuse(&options, "they are the reference");
     options = pair_options(place, out);
     options.loss = "ppo";
-    refuse(&options, "cpo, simpo or orpo, not 'ppo'");
+    refuse(&options, "kto, cpo, simpo or orpo, not 'ppo'");
     options.loss = "cross-entropy";
     options.beta = 0.3;
     refuse(&options, "--beta is for a loss that compares answers");
@@ -236,7 +299,12 @@ int main(void)
     check_whole(&place, "orpo");
     check_whole(&place, "simpo");
     check_whole(&place, "cpo");
+    check_eval_of(&place, "orpo", true);
     check_nll(&place);
+    check_single(&place);
+    job_path(&place, out, "kto");
+    check_ranks(&place, out, "kto");
+    check_eval_of(&place, "kto", false);
     check_refused(&place);
     check_refused_numbers(&place);
     job_end(&place);

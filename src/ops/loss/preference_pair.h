@@ -124,12 +124,43 @@ static inline HIL_BOTH hil_slopes hil_answer_scores(const hil_preference_loss *l
     }
 }
 
+/* The loss of kto of one answer. */
+static inline HIL_BOTH void hil_answer_judge(const hil_preference_attr *attr, const hil_answer *a,
+                                             bool chosen, hil_compared *out)
+{
+    const hil_preference_loss *l = &attr->loss;
+    double ratio = a->logp - a->reference, slope;
+    double weight = chosen ? l->desirable_weight : l->undesirable_weight;
+    if (!a->tokens) return;
+    double x = l->beta * (chosen ? ratio - attr->kl : attr->kl - ratio);
+    double share = hil_answer_share(x, l->beta, &slope);
+    out->slope[!chosen] = chosen ? weight * slope : -weight * slope;
+    out->number[HIL_PREFERENCE_LOSS] += weight * (1 - share);
+    out->number[HIL_PREFERENCE_PAIRS] += 1;
+    out->number[HIL_PREFERENCE_KL] += attr->kl;
+    out->number[chosen ? HIL_PREFERENCE_CHOSEN : HIL_PREFERENCE_REJECTED] = 1;
+    out->number[chosen ? HIL_PREFERENCE_REWARD_CHOSEN : HIL_PREFERENCE_REWARD_REJECTED] =
+        l->beta * ratio;
+    out->number[chosen ? HIL_PREFERENCE_LOGP_CHOSEN : HIL_PREFERENCE_LOGP_REJECTED] = a->logp;
+}
+
+static inline HIL_BOTH hil_compared hil_answer_judge_both(const hil_preference_attr *attr,
+                                                          const hil_answer *chosen,
+                                                          const hil_answer *rejected)
+{
+    hil_compared out = {{0}, {0, 0}};
+    hil_answer_judge(attr, chosen, true, &out);
+    hil_answer_judge(attr, rejected, false, &out);
+    return out;
+}
+
 /* A pair that counts: one of its answers has a token. */
 static inline HIL_BOTH hil_compared hil_answer_compare(const hil_preference_attr *attr,
                                                        const hil_answer *chosen,
                                                        const hil_answer *rejected)
 {
     const hil_preference_loss *l = &attr->loss;
+    if (l->kind == HIL_PREFER_KTO) return hil_answer_judge_both(attr, chosen, rejected);
     bool refers = hil_reference_wanted(l->kind), odds = l->kind == HIL_PREFER_ORPO;
     bool mean = odds || l->kind == HIL_PREFER_SIMPO; /* also what is measured */
     double each[2] = {1, 1};
@@ -145,6 +176,7 @@ static inline HIL_BOTH hil_compared hil_answer_compare(const hil_preference_attr
     hil_compared out = {{0}, {-s.chosen * each[0], -s.rejected * each[1]}};
     out.number[HIL_PREFERENCE_LOSS] = s.value;
     out.number[HIL_PREFERENCE_PAIRS] = 1;
+    out.number[HIL_PREFERENCE_CHOSEN] = out.number[HIL_PREFERENCE_REJECTED] = 1;
     out.number[HIL_PREFERENCE_REWARD_CHOSEN] = good;
     out.number[HIL_PREFERENCE_REWARD_REJECTED] = bad;
     out.number[HIL_PREFERENCE_ACCURATE] = good > bad;

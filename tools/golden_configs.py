@@ -1,6 +1,6 @@
 """golden_configs.py - the tiny models of golden_models.py: a config for each. Seeds follow their order."""
 from transformers import (
-    ArceeConfig, Cohere2Config, CohereConfig, CwmConfig, DeepseekV2Config, DeepseekV3Config,
+    ArceeConfig, BambaConfig, Cohere2Config, CohereConfig, CwmConfig, DeepseekV2Config, DeepseekV3Config,
     Dots1Config, Ernie4_5_MoeConfig, Ernie4_5Config, Exaone4Config, ExaoneMoeConfig, FalconH1Config,
     FlexOlmoConfig, Gemma2Config, Gemma3Config, Gemma3ForConditionalGeneration, Gemma3TextConfig,
     Gemma4Config, Gemma4ForConditionalGeneration, Gemma4TextConfig, Gemma4UnifiedTextConfig,
@@ -9,7 +9,7 @@ from transformers import (
     GraniteMoeSharedConfig,
     HeliumConfig, HunYuanDenseV1Config, HunYuanMoEV1Config, InternLM3Config, Lfm2Config,
     Lfm2MoeConfig, Llama4Config, Llama4ForConditionalGeneration, Llama4TextConfig, LlamaConfig,
-    MiniMaxM2Config, Ministral3Config, MinistralConfig, Mistral3Config,
+    Mamba2Config, MiniMaxM2Config, Ministral3Config, MinistralConfig, Mistral3Config,
     Mistral3ForConditionalGeneration, MistralConfig, MixtralConfig, NemotronConfig, NemotronHConfig, Olmo2Config,
     Olmo3Config, OlmoConfig, OlmoeConfig, Phi3Config, PhiConfig, Qwen2_5_VLConfig,
     Qwen2_5_VLForConditionalGeneration, Qwen2Config, Qwen2MoeConfig, Qwen3_5MoeConfig,
@@ -326,6 +326,10 @@ SPACES = {
         **SMALL, **MAMBA, mamba_d_ssm=None, mamba_rms_norm=True, mamba_proj_bias=True,
         mamba_norm_before_gate=True, ssm_multipliers=[1.0, 1.3, 1.3, 1.3, 1.0],
         tie_word_embeddings=True),
+    "bamba": lambda: BambaConfig(**SMALL, **MAMBA, attn_layer_indices=[1], head_dim=8),
+    "mamba2": lambda: Mamba2Config(
+        vocab_size=67, hidden_size=24, num_hidden_layers=2, num_heads=6, head_dim=8, n_groups=2,
+        state_size=10, use_bias=True, layer_norm_epsilon=1e-2, pad_token_id=None),
 }
 
 

@@ -69,6 +69,8 @@ static const hil_arch *const archs[] = {
     &hil_arch_granite_hybrid,
     &hil_arch_nemotron_h,
     &hil_arch_falcon_h1,
+    &hil_arch_bamba,
+    &hil_arch_mamba2,
 };
 enum { COUNT = sizeof archs / sizeof *archs };
 

@@ -46,6 +46,9 @@ typedef struct hil_mamba_names {
     const char *in, *kernel, *rate, *bias, *direct, *norm, *out;
     bool drawn; /* `bias` begins as HIL_STEP, not as ones */
 } hil_mamba_names;
+/* What most files have where keys are absent. */
+#define HIL_ARCH_MAMBA_SIZES                                                                       \
+    .heads = 128, .groups = 1, .states = 256, .kernel = 4, .kernel_bias = true
 /* All of them in `module`. */
 #define HIL_ARCH_MAMBA(module)                                                                     \
     .in = module ".in_proj", .kernel = module ".conv1d", .rate = module ".A_log",                  \
@@ -140,7 +143,8 @@ extern const hil_arch hil_arch_gpt2, hil_arch_llama, hil_arch_mistral, hil_arch_
     hil_arch_hunyuan, hil_arch_hunyuan_moe, hil_arch_ministral3, hil_arch_nemotron, hil_arch_arcee,
     hil_arch_olmo, hil_arch_gemma4, hil_arch_gemma4_unified, hil_arch_qwen3_next, hil_arch_qwen3_5,
     hil_arch_qwen3_5_moe, hil_arch_lfm2, hil_arch_lfm2_moe, hil_arch_llama4,
-    hil_arch_granite_hybrid, hil_arch_nemotron_h, hil_arch_falcon_h1;
+    hil_arch_granite_hybrid, hil_arch_nemotron_h, hil_arch_falcon_h1, hil_arch_bamba,
+    hil_arch_mamba2;
 /* llama.c: reads the sizes, RMSNorm's epsilon, dropout of attention, whether the head is tied,
    hidden_act (SiLU) and rotary embedding. */
 hil_status hil_config_read_usual(const hil_config_reader *r);
@@ -153,6 +157,8 @@ extern const hil_arch_stack hil_arch_block_sparse_stacks[];
 /* granite_moe.c: those of Granite. */
 extern const hil_arch_stack hil_arch_granite_stacks[];
 extern const hil_mixture_names hil_arch_granite_experts;
+/* falcon_h1.c and nemotron_h.c: those of Falcon-H1 and Bamba, of Nemotron-H and Mamba-2. */
+extern const hil_arch_names hil_arch_falcon_names, hil_arch_backbone_names;
 /* gemma.c: those of Gemma 2 and later. */
 extern const hil_arch_names hil_arch_gemma_names;
 /* The names that Llama gave most architectures. */

@@ -47,7 +47,7 @@ static hil_status read_head_dim(const hil_config_reader *r, const char *key, int
     hil_mamba_config *s = &r->config->mamba;
     const json_t *value = json_object_get(r->object, key);
     const char *word = json_string_value(value);
-    if (inner && (!value || (word && strcmp(word, "auto") == 0)))
+    if (inner && ((!value && !s->head_dim) || (word && strcmp(word, "auto") == 0)))
         s->head_dim = inner / s->heads;
     else
         HIL_TRY(hil_config_size(r, key, NULL, HIL_CONFIG_HEADS_MAX, &s->head_dim));

@@ -48,7 +48,7 @@ static hil_status read(const hil_config_reader *r)
     return read_factors(r);
 }
 
-static const hil_arch_names names = {
+const hil_arch_names hil_arch_falcon_names = {
     .embedding = "model.embed_tokens",
     .blocks = "model.layers.",
     .norm = "model.final_layernorm",
@@ -70,18 +70,12 @@ const hil_arch hil_arch_falcon_h1 = {
                                     .heads = 32,
                                     .kv_heads = 8,
                                     .max_positions = 8192,
-                                    .mamba = {.heads = 128,
-                                              .groups = 1,
-                                              .states = 256,
-                                              .kernel = 4,
-                                              .kernel_bias = true,
-                                              .beside = true,
-                                              .norm_first = true,
-                                              .parts = {1, 1, 1, 1, 1}},
+                                    .mamba = {HIL_ARCH_MAMBA_SIZES, .beside = true,
+                                              .norm_first = true, .parts = {1, 1, 1, 1, 1}},
                                     .bos = 1,
                                     .eos = 2,
                                     .pad = 0},
-    .names = &names,
+    .names = &hil_arch_falcon_names,
     .mamba = &(const hil_mamba_names){HIL_ARCH_MAMBA("mamba")},
     .read = read,
     .build = hil_build_decoder,

@@ -61,7 +61,7 @@ const hil_arch hil_arch_granite_hybrid = {
             .heads = 32,
             .max_positions = 2048,
             .mixture = {.experts = 8, .chosen = 2, .normalized = true, .balance = 0.001},
-            .mamba = {.heads = 128, .groups = 1, .states = 256, .kernel = 4, .kernel_bias = true},
+            .mamba = {HIL_ARCH_MAMBA_SIZES},
             .bos = 1,
             .eos = 2,
             .pad = -1},

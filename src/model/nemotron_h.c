@@ -127,7 +127,7 @@ static hil_status read(const hil_config_reader *r)
     return read_experts(r);
 }
 
-static const hil_arch_names names = {
+const hil_arch_names hil_arch_backbone_names = {
     .embedding = "backbone.embeddings",
     .blocks = "backbone.layers.",
     .norm = "backbone.norm_f",
@@ -172,7 +172,7 @@ const hil_arch hil_arch_nemotron_h = {
                             .bos = 1,
                             .eos = 2,
                             .pad = 0},
-    .names = &names,
+    .names = &hil_arch_backbone_names,
     .mixture = &(const hil_mixture_names){.router = "mixer.gate",
                                           .up = "mixer.experts.*.up_proj",
                                           .down = "mixer.experts.*.down_proj",

@@ -136,6 +136,12 @@ static const char *const refused[][3] = {
     {"falcon_h1", ",\"mamba_d_ssm\":100", "\"mamba_d_head\" is 0, which 128 heads do not make 100"},
     {"falcon_h1", ",\"key_multiplier\":0", "\"key_multiplier\" is 0"},
     {"falcon_h1", ",\"hidden_act\":\"gelu\"", "for falcon_h1 only silu"},
+    {"bamba", ",\"z_loss_coefficient\":0.1", "\"z_loss_coefficient\" other than 0"},
+    {"bamba", ",\"attn_layer_indices\":[2]", "names a layer that does not exist"},
+    {"bamba", ",\"attn_layer_indices\":1", "\"attn_layer_indices\" must be a list of layers"},
+    {"mamba2", ",\"expand\":3", "\"head_dim\" is 64, which 128 heads do not make 192"},
+    {"mamba2", ",\"rescale_prenorm_residual\":true,\"num_heads\":8,\"head_dim\":16",
+     "\"rescale_prenorm_residual\" is true"},
     {"nemotron_h", ",\"n_groups\":3", "\"n_groups\" does not divide"},
 };
 

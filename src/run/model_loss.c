@@ -106,7 +106,8 @@ hil_status hil_source_loss(hil_source *s, const hil_loss_request *r, hil_prefere
     if (hil_reference_wanted(kind) && !s->adapter.root)
         return hil_fail(HIL_ERR_USAGE,
                         "--loss %s compares the model with what it was before, which without an "
-                        "adapter would be a second model: give --adapter as well",
+                        "adapter would be a second model: give --adapter as well, or --loss orpo, "
+                        "cpo or simpo",
                         s->loss);
     *out = (hil_preference_loss){
         .kind = kind,

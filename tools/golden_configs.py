@@ -1,21 +1,22 @@
 """golden_configs.py - the tiny models of golden_models.py: a config for each. Seeds follow their order."""
 from transformers import (
-    ArceeConfig, BambaConfig, Cohere2Config, CohereConfig, CwmConfig, DeepseekV2Config, DeepseekV3Config,
-    Dots1Config, Ernie4_5_MoeConfig, Ernie4_5Config, Exaone4Config, ExaoneMoeConfig, FalconH1Config,
-    FlexOlmoConfig, Gemma2Config, Gemma3Config, Gemma3ForConditionalGeneration, Gemma3TextConfig,
-    Gemma4Config, Gemma4ForConditionalGeneration, Gemma4TextConfig, Gemma4UnifiedTextConfig,
-    GemmaConfig, Glm4Config, Glm4MoeConfig, Glm4MoeLiteConfig, GlmConfig, GPT2Config,
-    GPTNeoXConfig, GptOssConfig, GraniteConfig, GraniteMoeConfig, GraniteMoeHybridConfig,
-    GraniteMoeSharedConfig,
-    HeliumConfig, HunYuanDenseV1Config, HunYuanMoEV1Config, InternLM3Config, Lfm2Config,
+    AfmoeConfig, ApertusConfig, ArceeConfig, BambaConfig, Cohere2Config, CohereConfig, CwmConfig,
+    DeepseekV2Config, DeepseekV3Config, Dots1Config, Ernie4_5_MoeConfig, Ernie4_5Config,
+    Exaone4Config, ExaoneMoeConfig, FalconH1Config, FlexOlmoConfig, Gemma2Config, Gemma3Config,
+    Gemma3ForConditionalGeneration, Gemma3TextConfig, Gemma4Config, Gemma4ForConditionalGeneration,
+    Gemma4TextConfig, Gemma4UnifiedTextConfig, GemmaConfig, Glm4Config, Glm4MoeConfig,
+    Glm4MoeLiteConfig, GlmConfig, GPT2Config, GPTJConfig, GPTNeoXConfig, GptOssConfig,
+    GraniteConfig, GraniteMoeConfig, GraniteMoeHybridConfig, GraniteMoeSharedConfig,
+    GraniteMoeSWAConfig, GraniteSWAConfig, HeliumConfig, HunYuanDenseV1Config, HunYuanMoEV1Config,
+    HyperCLOVAXConfig, HYV3Config, InternLM3Config, IQuestCoderConfig, Jais2Config, Lfm2Config,
     Lfm2MoeConfig, Llama4Config, Llama4ForConditionalGeneration, Llama4TextConfig, LlamaConfig,
-    Mamba2Config, MiniMaxM2Config, Ministral3Config, MinistralConfig, Mistral3Config,
-    Mistral3ForConditionalGeneration, MistralConfig, MixtralConfig, NemotronConfig, NemotronHConfig, Olmo2Config,
-    Olmo3Config, OlmoConfig, OlmoeConfig, Phi3Config, PhiConfig, Qwen2_5_VLConfig,
-    Qwen2_5_VLForConditionalGeneration, Qwen2Config, Qwen2MoeConfig, Qwen3_5MoeConfig,
-    Qwen3_5MoeForConditionalGeneration, Qwen3_5MoeTextConfig, Qwen3_5TextConfig, Qwen3Config,
-    Qwen3MoeConfig, Qwen3NextConfig, SeedOssConfig, SmolLM3Config, SolarOpenConfig, StableLmConfig,
-    Starcoder2Config, VaultGemmaConfig)
+    Mamba2Config, MellumConfig, MiniCPM3Config, MiniMaxM2Config, Ministral3Config, MinistralConfig,
+    Mistral3Config, Mistral3ForConditionalGeneration, MistralConfig, MixtralConfig, NanoChatConfig,
+    NemotronConfig, NemotronHConfig, Olmo2Config, Olmo3Config, OlmoConfig, OlmoeConfig, Phi3Config,
+    PhiConfig, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration, Qwen2Config, Qwen2MoeConfig,
+    Qwen3_5MoeConfig, Qwen3_5MoeForConditionalGeneration, Qwen3_5MoeTextConfig, Qwen3_5TextConfig,
+    Qwen3Config, Qwen3MoeConfig, Qwen3NextConfig, SeedOssConfig, SmolLM3Config, SolarOpenConfig,
+    StableLmConfig, Starcoder2Config, VaultGemmaConfig, YoutuConfig)
 
 GPT2 = dict(n_positions=40, n_layer=2, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
             bos_token_id=0, eos_token_id=0)
@@ -88,6 +89,10 @@ DELTA = dict(linear_num_key_heads=2, linear_key_head_dim=8, linear_num_value_hea
              linear_value_head_dim=10, linear_conv_kernel_dim=4, rms_norm_eps=1e-3,
              layer_types=["linear_attention", "full_attention", "linear_attention"])
 MAMBA = dict(mamba_n_heads=6, mamba_n_groups=2, mamba_d_state=10, mamba_d_conv=4)
+TINY = dict(vocab_size=67, hidden_size=16, intermediate_size=18, num_hidden_layers=2,
+            num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=96)
+LATENT_TINY = {**TINY, "num_key_value_heads": 4, "kv_lora_rank": 10, "qk_nope_head_dim": 6,
+               "qk_rope_head_dim": 4, "v_head_dim": 8}
 FAMILIES = {
     "qwen3_pad": lambda: Qwen3Config(**SMALL, head_dim=10),
     "gemma": lambda: GemmaConfig(**SMALL, head_dim=10),
@@ -288,6 +293,36 @@ FAMILIES = {
         **{**SMALL, "intermediate_size": 14}, head_dim=12, intermediate_size_mlp=26,
         num_local_experts=4, num_experts_per_tok=2, use_qk_norm=False, attention_bias=True,
         attn_temperature_tuning=False, interleave_moe_layer_step=2),
+    "apertus": lambda: ApertusConfig(**SMALL, rope_parameters=dict(LLAMA3_ROPE)),
+    "jais2": lambda: Jais2Config(**TINY),
+    "nanochat": lambda: NanoChatConfig(**TINY, final_logit_softcapping=3.0),
+    "iquestcoder": lambda: IQuestCoderConfig(**TINY, head_dim=10),
+    "hyperclovax": lambda: HyperCLOVAXConfig(
+        **TINY, embedding_multiplier=6.0, logits_scaling=0.4, residual_multiplier=0.7,
+        attention_multiplier=0.3),
+    "granite_swa": lambda: GraniteSWAConfig(
+        **{**TINY, "num_hidden_layers": 3}, logits_scaling=0.4, attention_multiplier=0.3,
+        sliding_window=5, layer_types=["full_attention"] + 2 * ["sliding_attention"],
+        layer_rope_theta=[0, 500.0, 500.0]),
+    "gptj": lambda: GPTJConfig(vocab_size=67, n_embd=20, n_layer=2, n_head=2, n_positions=96,
+                               n_inner=26, rotary_dim=6),
+    "youtu": lambda: YoutuConfig(**LATENT_TINY, q_lora_rank=8),
+    "minicpm3": lambda: MiniCPM3Config(**LATENT_TINY, q_lora_rank=8, dim_model_base=20),
+    "mellum": lambda: MellumConfig(
+        **{**TINY, "num_hidden_layers": 3}, **MIXED, head_dim=8, num_experts=5,
+        num_experts_per_tok=2, moe_intermediate_size=10, sliding_window=5,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+        mlp_layer_types=["sparse", "dense", "sparse"]),
+    "afmoe": lambda: AfmoeConfig(
+        **{**TINY, "num_hidden_layers": 3}, head_dim=8, num_experts=5, num_experts_per_tok=2,
+        moe_intermediate_size=6, sliding_window=5, global_attn_every_n_layers=2, route_scale=1.5,
+        mup_enabled=True),
+    "hy_v3": lambda: HYV3Config(**TINY, head_dim=8, num_experts=5, num_experts_per_tok=2,
+                                moe_intermediate_size=10),
+    "granitemoe_swa": lambda: GraniteMoeSWAConfig(
+        **{**TINY, "intermediate_size": 10}, **MIXED, num_local_experts=4, num_experts_per_tok=2,
+        shared_intermediate_size=6, attention_multiplier=0.3, logits_scaling=0.4,
+        sliding_window=5, layer_rope_theta=[500.0, 100.0]),
 }
 NEMOTRON_H = dict(vocab_size=67, hidden_size=24, intermediate_size=26, num_attention_heads=4,
                   num_key_value_heads=2, head_dim=8, max_position_embeddings=96, mamba_num_heads=6,

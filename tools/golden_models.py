@@ -86,6 +86,8 @@ def create(config, seed, pad=None):
                 p.mul_(0.25)  # its scores are not divided by the root of the head's size
             if name.endswith("conv1d.weight"):
                 p.mul_(4.0)  # else q and k, which are divided by their lengths, would be tiny
+        if config.model_type == "youtu":
+            model.get_input_embeddings().weight[pad] = 0  # as transformers does when it loads it
         for name, p in model.named_buffers():
             if name.endswith(("e_score_correction_bias", "expert_bias")):
                 p.normal_(0.0, STD, generator=random)
@@ -109,7 +111,7 @@ def make_tokens(vocab, seed):
 def trained(model):
     """All but what corrects the choice of experts, which some models have as a parameter."""
     return [(name, p) for name, p in model.named_parameters()
-            if not name.endswith("e_score_correction_bias")]
+            if not name.endswith(("e_score_correction_bias", "mlp.expert_bias"))]
 
 
 def optimizer_of(named):

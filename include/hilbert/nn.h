@@ -62,7 +62,8 @@ typedef enum hil_role {
     HIL_STEP,   /* a vector whose softplus is from 0.001 to 0.1, even in logarithms, not decayed */
 } hil_role;
 
-/* Vectors need no `std`, and one row; with more, files hold them as rows x cols. */
+/* Vectors have one row; with more, files hold them as rows x cols. They need no `std`; HIL_BIAS and
+   HIL_FIXED begin with it. */
 typedef struct hil_param_form {
     hil_role role;
     int64_t rows, cols;
@@ -216,6 +217,14 @@ HIL_API hil_status hil_geglu(hil_tape *t, hil_value *gate, hil_value *up, hil_ge
                              hil_value **y);
 /* The square of positive numbers, 0 for others. */
 HIL_API hil_status hil_relu_squared(hil_tape *t, hil_value *x, hil_value **y);
+/* a x x + beta x for positive x, else b (exp(min(x, eps)) - 1 - x) + beta x, where a is the
+   softplus of `positive`, b that of `negative` plus beta. All are one number; beta and eps are
+   HIL_FIXED. */
+typedef struct hil_xielu_params {
+    hil_param *positive, *negative, *beta, *eps;
+} hil_xielu_params;
+HIL_API hil_status hil_xielu(hil_tape *t, hil_value *x, const hil_xielu_params *params,
+                             hil_value **y);
 HIL_API hil_status hil_multiply(hil_tape *t, hil_value *x, hil_value *y, hil_value **product);
 /* x (..., C) times the sigmoids of the gates: one for each row (..., 1), or as many as in x. */
 HIL_API hil_status hil_sigmoid_gate(hil_tape *t, hil_value *x, hil_value *gates, hil_value **y);

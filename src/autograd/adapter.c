@@ -163,12 +163,14 @@ hil_status hil_linear_add(hil_tape *t, hil_value *x, hil_param *weight, hil_para
     return linear(t, &(layer){x, weight, bias, residual}, y);
 }
 
+#define SHARED_MOST 3 /* matrices that share a first product */
+
 hil_status hil_linear_share(hil_tape *t, hil_value *x, int count, hil_param *const *weight)
 {
     hil_low_rank_attr attr = {{0}};
     hil_apply joined = {&hil_op_low_rank, &attr, 1, 0, 0, {x}, {NULL}};
     t->shared.count = 0;
-    for (int i = 0; i < count && joined.params < HIL_OP_PARAMS; ++i) {
+    for (int i = 0; i < count && joined.params < SHARED_MOST; ++i) {
         const hil_adapter *a = plain_adapter(t, weight[i]);
         if (!a) continue;
         attr.scale[joined.params] = a->scale;
@@ -187,7 +189,7 @@ hil_status hil_linear_share(hil_tape *t, hil_value *x, int count, hil_param *con
 static bool suits_gated(const hil_tape *t, const hil_value *x, const hil_linear_gates *w)
 {
     const hil_param *weight[] = {w->gate, w->up, w->down};
-    int64_t rank[HIL_OP_PARAMS], n = hil_param_spec_of(w->gate)->shape.dim[0];
+    int64_t rank[3], n = hil_param_spec_of(w->gate)->shape.dim[0];
     if (!x->root->wants)
         return false; /* it writes the gradients of gate and up, which nobody wants */
     for (int i = 0; i < 3; ++i) {

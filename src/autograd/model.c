@@ -48,6 +48,28 @@ hil_status hil_model_segment(hil_model *model, const char *name, hil_segment_fn 
 
 #define RATE_MOST 16
 
+static hil_init init_of(const hil_param_form *form)
+{
+    switch (form->role) {
+    case HIL_SCALE:
+    case HIL_FIXED_SCALE:
+        return HIL_INIT_ONE;
+    case HIL_RATE:
+        return HIL_INIT_LOG;
+    case HIL_RATES:
+        return HIL_INIT_LOG_COUNT;
+    case HIL_STEP:
+        return HIL_INIT_STEP;
+    case HIL_BIAS:
+    case HIL_FIXED:
+        return form->std != 0 ? HIL_INIT_STD : HIL_INIT_ZERO;
+    case HIL_OFFSET:
+        return HIL_INIT_ZERO;
+    default:
+        return HIL_INIT_NORMAL;
+    }
+}
+
 static hil_status add_param(hil_model *model, const char *name, const hil_param_form *form,
                             bool expert, hil_param **out)
 {
@@ -57,11 +79,7 @@ static hil_status add_param(hil_model *model, const char *name, const hil_param_
     hil_param_spec spec = {
         .name = name,
         .shape = matrix ? (hil_shape){2, {form->rows, form->cols}} : (hil_shape){1, {form->cols}},
-        .init = form->role == HIL_SCALE || form->role == HIL_FIXED_SCALE ? HIL_INIT_ONE
-                : form->role == HIL_RATE                                 ? HIL_INIT_LOG
-                : form->role == HIL_RATES                                ? HIL_INIT_LOG_COUNT
-                : form->role == HIL_STEP                                 ? HIL_INIT_STEP
-                                                                         : HIL_INIT_ZERO,
+        .init = init_of(form),
         .std = form->std,
         .bound = RATE_MOST,
         .no_decay = !matrix && !kernel,
@@ -70,7 +88,6 @@ static hil_status add_param(hil_model *model, const char *name, const hil_param_
         .mixture = expert || form->role == HIL_ROUTER,
         .router = form->role == HIL_ROUTER,
     };
-    if (matrix || kernel) spec.init = HIL_INIT_NORMAL;
     if (!matrix && form->rows > 1) {
         spec.shape.dim[0] *= form->rows;
         spec.filed = (hil_shape){2, {form->rows, form->cols}};

@@ -231,6 +231,17 @@ hil_status hil_relu_squared(hil_tape *t, hil_value *x, hil_value **y)
     return hil_tape_apply(t, &(hil_apply){&hil_op_relu_squared, NULL, 1, 1, 0, {x}, {NULL}}, y);
 }
 
+hil_status hil_xielu(hil_tape *t, hil_value *x, const hil_xielu_params *params, hil_value **y)
+{
+    hil_apply apply = {.op = &hil_op_xielu,
+                       .ins = 1,
+                       .outs = 1,
+                       .params = 4,
+                       .in = {x},
+                       .param = {params->positive, params->negative, params->beta, params->eps}};
+    return hil_tape_apply(t, &apply, y);
+}
+
 hil_status hil_multiply(hil_tape *t, hil_value *x, hil_value *y, hil_value **product)
 {
     return hil_tape_apply(t, &(hil_apply){&hil_op_multiply, NULL, 2, 1, 0, {x, y}, {NULL}},

@@ -71,6 +71,19 @@ static const hil_arch *const archs[] = {
     &hil_arch_falcon_h1,
     &hil_arch_bamba,
     &hil_arch_mamba2,
+    &hil_arch_apertus,
+    &hil_arch_jais2,
+    &hil_arch_nanochat,
+    &hil_arch_iquestcoder,
+    &hil_arch_hyperclovax,
+    &hil_arch_granite_swa,
+    &hil_arch_gptj,
+    &hil_arch_youtu,
+    &hil_arch_minicpm3,
+    &hil_arch_mellum,
+    &hil_arch_afmoe,
+    &hil_arch_hy_v3,
+    &hil_arch_granite_moe_swa,
 };
 enum { COUNT = sizeof archs / sizeof *archs };
 

@@ -18,7 +18,8 @@
 typedef struct hil_arch_names {
     const char *embedding, *blocks, *norm, *head;
     const char *attention_norm, *q, *k, *v, *qkv, *q_norm, *k_norm, *o, *attention_post_norm;
-    const char *sinks; /* without ".weight" */
+    const char *sinks;    /* without ".weight" */
+    const char *own_gate; /* of what attention gives, from what it gets */
     const char *mlp_norm, *gate, *up, *gate_up, *down, *mlp_post_norm;
 } hil_arch_names;
 
@@ -60,6 +61,7 @@ typedef enum hil_arch_flat {
     HIL_FLAT_NOT,     /* the same */
     HIL_FLAT_EXPERTS, /* (experts, numbers) */
     HIL_FLAT_ROW,     /* (1, numbers) */
+    HIL_FLAT_NUMBER,  /* one number, without dimensions */
 } hil_arch_flat;
 
 /* [Note: stacked tensors] A tensor in files that holds parameters of the model, or is one under
@@ -144,7 +146,9 @@ extern const hil_arch hil_arch_gpt2, hil_arch_llama, hil_arch_mistral, hil_arch_
     hil_arch_olmo, hil_arch_gemma4, hil_arch_gemma4_unified, hil_arch_qwen3_next, hil_arch_qwen3_5,
     hil_arch_qwen3_5_moe, hil_arch_lfm2, hil_arch_lfm2_moe, hil_arch_llama4,
     hil_arch_granite_hybrid, hil_arch_nemotron_h, hil_arch_falcon_h1, hil_arch_bamba,
-    hil_arch_mamba2;
+    hil_arch_mamba2, hil_arch_apertus, hil_arch_jais2, hil_arch_nanochat, hil_arch_iquestcoder,
+    hil_arch_hyperclovax, hil_arch_granite_swa, hil_arch_gptj, hil_arch_youtu, hil_arch_minicpm3,
+    hil_arch_mellum, hil_arch_afmoe, hil_arch_hy_v3, hil_arch_granite_moe_swa;
 /* llama.c: reads the sizes, RMSNorm's epsilon, dropout of attention, whether the head is tied,
    hidden_act (SiLU) and rotary embedding. */
 hil_status hil_config_read_usual(const hil_config_reader *r);

@@ -149,6 +149,8 @@ static const char *find_missing(const json_t *object)
          ": it has layers with linear attention of a kind that is missing here"},
         {"mamba_d_state", ": it has state space layers (Mamba), which are missing here"},
         {"mamba_n_heads", ": it has state space layers (Mamba), which are missing here"},
+        {"input_jitter_noise",
+         ": its router draws experts at random while it trains, which is missing here"},
         {"index_topk", ": its attention chooses keys by an indexer, which is missing here"},
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; ++i)

@@ -11,6 +11,7 @@ typedef enum hil_activation {
     HIL_GELU_TANH,
     HIL_SILU,
     HIL_RELU_SQUARED, /* only in MLPs without gates */
+    HIL_XIELU,        /* likewise, with parameters of its own */
 } hil_activation;
 typedef enum hil_rope_kind {
     HIL_ROPE_DEFAULT,
@@ -26,6 +27,7 @@ typedef enum hil_norm_kind {
     HIL_NORM_LAYER,
     HIL_NORM_LAYER_PLUS, /* LayerNorm with 1 + weight */
     HIL_NORM_LAYER_BARE, /* LayerNorm without weight and bias */
+    HIL_NORM_RMS_BARE,   /* RMSNorm without weight */
 } hil_norm_kind;
 /* How queries and keys are normalised before they turn, or after it. */
 typedef enum hil_qk_norm {
@@ -139,6 +141,7 @@ typedef struct hil_config {
     uint64_t chunks[HIL_LAYER_WORDS]; /* bit set: the layer has such chunks */
     hil_growth_config growth;         /* of queries in layers without rotary embedding */
     double norm_eps, init_std;
+    double embedding_std; /* the same of the embedding; 0: init_std */
     hil_activation activation;
     bool tied;
     bool attention_bias; /* bias on q, k, v */
@@ -154,8 +157,11 @@ typedef struct hil_config {
     bool shared_norm; /* the MLP reads what attention reads: it has no norm of its own */
     bool qkv_by_head; /* the fused projection has q, k and v of the first head, then of the next */
     bool interleaved; /* rotary embedding turns numbers 2i and 2i + 1 of a head together */
-    bool gated;       /* q has heads twice as large: the second half gates what attention gives */
-    bool frozen_pad;  /* the row `pad` of the embedding gets no gradient from it */
+    bool reversed;    /* it turns the other way */
+    bool embedding_norm; /* the embedding's result is normalised */
+    bool no_post_norms; /* the norms of what parts give, which the architecture has, are left out */
+    bool gated;         /* q has heads twice as large: the second half gates what attention gives */
+    bool frozen_pad;    /* the row `pad` of the embedding gets no gradient from it */
     /* 0: none, or the usual one. */
     double embedding_scale, residual_scale, attention_scale, attention_cap, logit_scale, logit_cap;
     double attention_in, attention_out, gate_scale, mlp_out; /* what they read and give */

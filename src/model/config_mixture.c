@@ -105,6 +105,17 @@ hil_status hil_config_mixture(const hil_config_reader *r, const char *experts)
     return read_dense_layers(r);
 }
 
+hil_status hil_config_shared_mixture(const hil_config_reader *r, int64_t shared)
+{
+    hil_mixture_config *m = &r->config->mixture;
+    HIL_TRY(hil_config_size(r, "num_experts", "num_local_experts", EXPERTS_MAX, &m->experts));
+    HIL_TRY(hil_config_size(r, "num_experts_per_tok", NULL, m->experts, &m->chosen));
+    HIL_TRY(hil_config_size(r, "moe_intermediate_size", NULL, HIL_CONFIG_WIDTH_MAX, &m->width));
+    HIL_TRY(hil_config_size(r, "num_shared_experts", NULL, SHARED_MAX, &shared));
+    m->shared = shared * m->width;
+    return hil_config_check_mixture(r);
+}
+
 hil_status hil_config_mlp_types(const hil_config_reader *r)
 {
     hil_config *c = r->config;

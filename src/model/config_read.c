@@ -153,6 +153,7 @@ hil_status hil_config_activation(const hil_config_reader *r, const char *key, un
         {"silu", HIL_SILU},
         {"swish", HIL_SILU},
         {"relu2", HIL_RELU_SQUARED},
+        {"xielu", HIL_XIELU},
     };
     const char *name = NULL;
     HIL_TRY(hil_json_string(r->object, key, r->what, &name));
@@ -164,6 +165,7 @@ hil_status hil_config_activation(const hil_config_reader *r, const char *key, un
         }
     const char *only = kinds == 1u << HIL_SILU         ? "silu is supported"
                        : kinds >> HIL_RELU_SQUARED & 1 ? "relu2 is supported"
+                       : kinds >> HIL_XIELU & 1        ? "xielu is supported"
                        : kinds >> HIL_SILU & 1
                            ? "silu, gelu, gelu_new, gelu_fast and gelu_pytorch_tanh are supported"
                            : "gelu, gelu_new, gelu_fast and gelu_pytorch_tanh are supported";

@@ -70,6 +70,8 @@ extern const hil_mamba_keys hil_mamba_usual_keys; /* mamba_n_heads, ... */
 hil_status hil_config_mamba_sizes(const hil_config_reader *r, const hil_mamba_keys *keys);
 /* A list of `count` numbers above 0; absent: all are as they were. */
 hil_status hil_config_reals(const hil_config_reader *r, const char *key, int count, double *out);
+/* The windows and rotary embeddings of Granite with sinks. */
+hil_status hil_config_granite_windows(const hil_config_reader *r);
 /* sliding_window, where `use` is true. */
 hil_status hil_config_sliding_window(const hil_config_reader *r, bool use);
 /* Layers from `first` on have the window, if there is one. */
@@ -83,6 +85,8 @@ hil_status hil_config_check_mixture(const hil_config_reader *r);
    without experts at the beginning; `shared` and `dense`: how many of both where keys are absent.
  */
 hil_status hil_config_grouped_mixture(const hil_config_reader *r, int64_t shared, int64_t dense);
+/* The keys of a mixture with `shared` experts that all tokens have, where their key is absent. */
+hil_status hil_config_shared_mixture(const hil_config_reader *r, int64_t shared);
 /* Sets the bits of the layers that a list names; absent: none. */
 hil_status hil_config_layer_list(const hil_config_reader *r, const char *key, uint64_t *layers);
 /* mlp_layer_types: which layers have experts; absent: those that have them so far. */

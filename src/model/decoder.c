@@ -10,6 +10,7 @@
 
 #include "base/fail.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* A norm or a projection; NULL: it has no such parameter. */
@@ -33,8 +34,9 @@ typedef struct ends {
 typedef struct layer {
     const hil_config *config;
     module attention_norm, mlp_norm, q_norm, k_norm;
-    module q, k, v, qkv, o, gate, up, gate_up, down;
+    module q, k, v, qkv, o, own_gate, gate, up, gate_up, down;
     after after_attention, after_mlp;
+    hil_xielu_params xielu;
     hil_mixture mixture;
     hil_latent latent;
     hil_delta_net delta;          /* in place of attention */
@@ -67,7 +69,8 @@ static hil_status normalize_if(hil_tape *t, const hil_config *c, const module *n
                                hil_value **y)
 {
     *y = x;
-    if (!n->weight && c->norm != HIL_NORM_LAYER_BARE) return HIL_OK;
+    bool bare = c->norm == HIL_NORM_LAYER_BARE || c->norm == HIL_NORM_RMS_BARE;
+    if (!n->weight && !bare) return HIL_OK;
     return normalize(t, c, n, x, y);
 }
 
@@ -92,6 +95,7 @@ static hil_status embed(hil_tape *t, void *state, const hil_values *in, hil_valu
     int64_t pad = c->frozen_pad ? c->pad : -1;
     HIL_TRY(hil_embedding_padded(t, hil_batch_tokens(t), e->table, pad, &x));
     if (c->embedding_scale > 0) HIL_TRY(hil_scale(t, x, c->embedding_scale, &x));
+    if (c->embedding_norm) HIL_TRY(normalize(t, c, &(module){NULL, NULL}, x, &x));
     HIL_TRY(hil_dropout(t, x, c->dropout_embed, &x));
     return hil_values_set(out, "x", x);
 }
@@ -170,6 +174,10 @@ static hil_status attend(hil_tape *t, const layer *l, hil_value *x, hil_value **
     }
     if (hil_value_dims(part[2]) == 3) HIL_TRY(split_heads(t, part[2], c->kv_heads, &part[2]));
     HIL_TRY(hil_attention(t, part[0], part[1], part[2], &l->attention, y));
+    if (l->own_gate.weight) {
+        HIL_TRY(project(t, &l->own_gate, x, &gate));
+        HIL_TRY(split_heads(t, gate, c->heads, &gate));
+    }
     if (gate) HIL_TRY(hil_sigmoid_gate(t, *y, gate, y));
     int64_t shape[3] = {hil_value_dim(x, 0), hil_value_dim(x, 1), -1};
     return hil_reshape(t, *y, 3, shape, y);
@@ -184,6 +192,7 @@ static hil_status feed(hil_tape *t, const layer *l, hil_value *x, hil_value **y)
     if (!l->gate.weight && !l->gate_up.weight) {
         HIL_TRY(project(t, &l->up, x, &x));
         if (c->activation == HIL_RELU_SQUARED) return hil_relu_squared(t, x, y);
+        if (c->activation == HIL_XIELU) return hil_xielu(t, x, &l->xielu, y);
         return hil_gelu(t, x, kind, y);
     }
     if (l->gate_up.weight) {
@@ -348,6 +357,28 @@ static output output_of(const hil_config *c, int64_t n)
     return (output){arch->names->o, c->heads * value, c->output_bias, false};
 }
 
+/* The activation's numbers begin as in transformers: its factors as 0.8 and 0.3. */
+static hil_status add_xielu(hil_model *model, const hil_config *c, int64_t n, hil_xielu_params *out)
+{
+    const struct {
+        const char *name;
+        hil_role role;
+        double value;
+        hil_param **out;
+    } rows[] = {{"alpha_p", HIL_BIAS, log(expm1(0.8)), &out->positive},
+                {"alpha_n", HIL_BIAS, log(expm1(0.3)), &out->negative},
+                {"beta", HIL_FIXED, 0.5, &out->beta},
+                {"eps", HIL_FIXED, -1e-6, &out->eps}};
+    char name[256];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+        const hil_param_form form = {rows[i].role, 1, 1, rows[i].value};
+        snprintf(name, sizeof name, "%s%lld.mlp.act_fn.%s", c->arch->names->blocks, (long long)n,
+                 rows[i].name);
+        HIL_TRY(hil_model_param(model, name, &form, rows[i].out));
+    }
+    return HIL_OK;
+}
+
 static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, const ropes *tables)
 {
     layer *l;
@@ -371,8 +402,10 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
     HIL_TRY(hil_delta_net_build(model, c, n, &l->delta));
     HIL_TRY(hil_short_conv_build(model, c, n, &l->conv));
     HIL_TRY(hil_mamba_build(model, c, n, &l->mamba));
+    if (c->activation == HIL_XIELU) HIL_TRY(add_xielu(model, c, n, &l->xielu));
     if (m->sinks) HIL_TRY(add_sinks(model, c, n, &l->attention.sinks));
     bool mixed = l->mixture.router || !feeds, no_bias = mixed || !c->mlp_bias;
+    bool no_post = c->no_post_norms;
     const hil_build_row rows[] = {
         {m->attention_norm, {one, 1, d, 0}, &l->attention_norm.weight, !mixes},
         {m->attention_norm, {HIL_BIAS, 1, d, 0}, &l->attention_norm.bias, plain || !mixes},
@@ -388,9 +421,10 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
         {m->q_norm, {HIL_BIAS, 1, q_norm, 0}, &l->q_norm.bias, no_qk || own || plain},
         {m->k_norm, {one, k_norms, k_norm, 0}, &l->k_norm.weight, no_qk},
         {m->k_norm, {HIL_BIAS, 1, k_norm, 0}, &l->k_norm.bias, no_qk || own || plain},
+        {m->own_gate, {HIL_MATRIX, q, d, std}, &l->own_gate.weight, other},
         {o.name, {HIL_MATRIX, d, o.width, std}, &l->o.weight, !mixes},
         {o.name, {HIL_BIAS, 1, d, 0}, &l->o.bias, !o.bias || !mixes},
-        {m->attention_post_norm, {one, 1, d, 0}, &l->after_attention.norm.weight, false},
+        {m->attention_post_norm, {one, 1, d, 0}, &l->after_attention.norm.weight, no_post},
         {own_norm, {one, 1, d, 0}, &l->mlp_norm.weight, false},
         {own_norm, {HIL_BIAS, 1, d, 0}, &l->mlp_norm.bias, plain},
         {m->gate, {HIL_MATRIX, f, d, std}, &l->gate.weight, mixed},
@@ -400,7 +434,7 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
         {m->gate_up, {HIL_MATRIX, 2 * f, d, std}, &l->gate_up.weight, mixed},
         {m->down, {HIL_MATRIX, d, f, std}, &l->down.weight, mixed},
         {m->down, {HIL_BIAS, 1, d, 0}, &l->down.bias, no_bias},
-        {m->mlp_post_norm, {one, 1, d, 0}, &l->after_mlp.norm.weight, false},
+        {m->mlp_post_norm, {one, 1, d, 0}, &l->after_mlp.norm.weight, no_post},
     };
     const hil_build_table table = {m->blocks, n, rows, sizeof rows / sizeof *rows};
     return hil_build_block(model, &table, block, l);
@@ -427,7 +461,9 @@ hil_status hil_build_decoder(hil_model *model, const hil_config *config)
     e->mixtures = hil_mixture_before(c, c->layers);
     const hil_arch_names *m = c->arch->names;
     const hil_role one = norm_role(c);
-    const hil_param_form table = {HIL_MATRIX, c->vocab, c->hidden, c->init_std};
+    double embedding_std = c->embedding_std > 0 ? c->embedding_std : c->init_std;
+    const hil_param_form table = {HIL_MATRIX, c->vocab, c->hidden, embedding_std};
+    const hil_param_form rows = {HIL_MATRIX, c->vocab, c->hidden, c->init_std};
     const hil_param_form scale = {one, 1, c->hidden, 0};
     const hil_param_form norm_bias = {HIL_BIAS, 1, c->hidden, 0}, bias = {HIL_BIAS, 1, c->vocab, 0};
     HIL_TRY(hil_build_param(model, m->embedding, &table, &e->table));
@@ -436,7 +472,7 @@ hil_status hil_build_decoder(hil_model *model, const hil_config *config)
     if (m->norm) HIL_TRY(hil_build_param(model, m->norm, &scale, &e->norm.weight));
     if (c->norm_bias) HIL_TRY(hil_build_param(model, m->norm, &norm_bias, &e->norm.bias));
     e->head.weight = e->table;
-    if (!c->tied) HIL_TRY(hil_build_param(model, m->head, &table, &e->head.weight));
+    if (!c->tied) HIL_TRY(hil_build_param(model, m->head, &rows, &e->head.weight));
     if (c->head_bias) HIL_TRY(hil_build_param(model, m->head, &bias, &e->head.bias));
     return hil_model_segment(model, "head", head, e);
 }

@@ -1,6 +1,6 @@
 /* deepseek.c - DeepSeek-V2 and V3: latent attention, and experts that are chosen from the best
    groups of them. V3 chooses by sigmoids and a bias that is not trained. GLM-4.7-Flash is V3 with
-   other sizes. */
+   other sizes. Youtu-LLM and MiniCPM3 have the attention without experts. */
 #include "model/build.h"
 
 #include <math.h>
@@ -70,10 +70,18 @@ static hil_status read_v2(const hil_config_reader *r)
                              "must be greedy, or group_limited_greedy with \"n_group\"");
 }
 
+/* rope_interleave; null is false in transformers. */
+static hil_status read_pairs(const hil_config_reader *r)
+{
+    bool *pairs = &r->config->interleaved;
+    if (json_is_null(json_object_get(r->object, "rope_interleave"))) *pairs = false;
+    return hil_config_bool(r, "rope_interleave", pairs);
+}
+
 /* `dense`: how many layers have no experts where keys are absent. */
 static hil_status read_grouped(const hil_config_reader *r, int64_t dense)
 {
-    HIL_TRY(hil_config_bool(r, "rope_interleave", &r->config->interleaved));
+    HIL_TRY(read_pairs(r));
     HIL_TRY(read_common(r));
     return hil_config_grouped_mixture(r, 1, dense);
 }
@@ -169,4 +177,76 @@ const hil_arch hil_arch_glm4_moe_lite = {
     .names = &names,
     .read = read_glm4_lite,
     HIL_ARCH_GROUPED,
+};
+
+static hil_status read_youtu(const hil_config_reader *r)
+{
+    hil_config *c = r->config;
+    HIL_TRY(read_pairs(r));
+    HIL_TRY(read_common(r));
+    if (!json_is_number(json_object_get(r->object, "initializer_range")))
+        c->init_std = 2 / sqrt(5 * (double)c->hidden);
+    c->embedding_std = 2 * c->init_std;
+    return hil_config_real(r, "embedding_initializer_range", 0, 100, &c->embedding_std);
+}
+
+/* Null: no factor. */
+static hil_status read_minicpm3(const hil_config_reader *r)
+{
+    hil_config *c = r->config;
+    double depth = 1.4, base = 256;
+    bool no_depth = json_is_null(json_object_get(r->object, "scale_depth"));
+    bool no_base = json_is_null(json_object_get(r->object, "dim_model_base"));
+    const json_t *value = json_object_get(r->object, "v_head_dim");
+    HIL_TRY(hil_config_sizes(r, false));
+    c->latent.value = c->hidden / c->heads;
+    if (value && !json_is_null(value)) c->latent.value = 0;
+    HIL_TRY(read_common(r));
+    HIL_TRY(hil_config_real(r, "scale_emb", 1e-9, 1e9, &c->embedding_scale));
+    HIL_TRY(hil_config_real(r, "scale_depth", 1e-9, 1e9, &depth));
+    HIL_TRY(hil_config_real(r, "dim_model_base", 1e-9, 1e9, &base));
+    c->residual_scale = no_depth ? 0 : depth / sqrt((double)c->layers);
+    c->logit_scale = no_base ? 0 : base / (double)c->hidden;
+    return HIL_OK;
+}
+
+const hil_arch hil_arch_youtu = {
+    .name = "youtu",
+    .class_name = "YoutuForCausalLM",
+    .defaults =
+        &(const hil_config){.activation = HIL_SILU,
+                            .interleaved = true,
+                            .tied = true,
+                            .frozen_pad = true,
+                            .kv_heads = 16,
+                            .head_dim = 64,
+                            .max_positions = 131072,
+                            .latent = {.q_rank = 1536, .kv_rank = 512, .still = 128, .value = 128},
+                            .bos = 128000,
+                            .eos = 128001,
+                            .pad = -1},
+    .names = &names,
+    .read = read_youtu,
+    .build = hil_build_decoder,
+};
+
+const hil_arch hil_arch_minicpm3 = {
+    .name = "minicpm3",
+    .class_name = "MiniCPM3ForCausalLM",
+    .defaults = &(const hil_config){.activation = HIL_SILU,
+                                    .norm_eps = 1e-5,
+                                    .init_std = 0.1,
+                                    .tied = true,
+                                    .frozen_pad = true,
+                                    .kv_heads = 40,
+                                    .head_dim = 32,
+                                    .max_positions = 32768,
+                                    .embedding_scale = 12,
+                                    .latent = {.q_rank = 768, .kv_rank = 256, .still = 64},
+                                    .bos = 1,
+                                    .eos = 2,
+                                    .pad = -1},
+    .names = &names,
+    .read = read_minicpm3,
+    .build = hil_build_decoder,
 };

@@ -45,17 +45,12 @@ static hil_status read_shared(const hil_config_reader *r)
     return hil_config_refuse(r, "shared_intermediate_size", "is no size of an expert");
 }
 
-static const hil_config defaults = {
-    .activation = HIL_SILU,
-    .frozen_pad = true,
-    .embedding_scale = 1,
-    .attention_scale = 1,
-    .residual_scale = 1,
-    .max_positions = 2048,
-    .mixture = {.experts = 8, .chosen = 2, .normalized = true, .balance = 0.001},
-    .bos = 1,
-    .eos = 2,
-    .pad = -1};
+#define USUAL                                                                                      \
+    .activation = HIL_SILU, .frozen_pad = true, .embedding_scale = 1, .attention_scale = 1,        \
+    .residual_scale = 1, .max_positions = 2048,                                                    \
+    .mixture = {.experts = 8, .chosen = 2, .normalized = true, .balance = 0.001}, .bos = 1,        \
+    .eos = 2, .pad = -1
+static const hil_config defaults = {USUAL};
 
 const hil_arch hil_arch_granite_moe = {
     .name = "granitemoe",
@@ -87,5 +82,43 @@ const hil_arch hil_arch_granite_moe_shared = {
     .mixture = &hil_arch_granite_experts,
     .stacks = hil_arch_granite_stacks,
     .read = read_shared,
+    .build = hil_build_decoder,
+};
+
+static hil_status read_swa(const hil_config_reader *r)
+{
+    HIL_TRY(read_shared(r));
+    return hil_config_granite_windows(r);
+}
+
+static const hil_arch_names sink_names = {
+    HIL_ARCH_ENDS,
+    HIL_ARCH_PROJECTIONS,
+    .attention_norm = "input_layernorm",
+    .mlp_norm = "post_attention_layernorm",
+    .sinks = "self_attn.sinks",
+};
+
+#define STACK "block_sparse_moe.experts."
+static const hil_arch_stack swa_stacks[] = {
+    {STACK "gate_up_proj", GATE ".weight", 0, 2, false, HIL_FLAT_NOT, true},
+    {STACK "gate_up_proj", UP ".weight", 1, 2, false, HIL_FLAT_NOT, true},
+    {STACK "down_proj", DOWN ".weight", 0, 1, false, HIL_FLAT_NOT, true},
+    {.tensor = NULL},
+};
+
+const hil_arch hil_arch_granite_moe_swa = {
+    .name = "granitemoe_swa",
+    .class_name = "GraniteMoeSWAForCausalLM",
+    .defaults = &(const hil_config){USUAL, .window = 128},
+    .names = &sink_names,
+    .mixture = &(const hil_mixture_names){.router = "block_sparse_moe.router",
+                                          .gate = GATE,
+                                          .up = UP,
+                                          .down = DOWN,
+                                          .shared_gate_up = "shared_mlp.input_linear",
+                                          .shared_down = "shared_mlp.output_linear"},
+    .stacks = swa_stacks,
+    .read = read_swa,
     .build = hil_build_decoder,
 };

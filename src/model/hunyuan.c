@@ -1,5 +1,6 @@
 /* hunyuan.c - Hunyuan: Llama whose queries and keys are normalised after they turn. With a mixture
-   all tokens have one more expert. */
+   all tokens have one more expert. Hy3 normalises them before, and chooses experts by sigmoids and
+   a bias. */
 #include "model/build.h"
 
 #include <math.h>
@@ -116,5 +117,71 @@ const hil_arch hil_arch_hunyuan_moe = {
         },
     .stacks = hil_arch_usual_stacks,
     .read = read_moe,
+    .build = hil_build_decoder,
+};
+
+static hil_status read_v3(const hil_config_reader *r)
+{
+    hil_mixture_config *m = &r->config->mixture;
+    HIL_TRY(hil_config_read_usual(r));
+    HIL_TRY(hil_config_attention_bias(r));
+    HIL_TRY(hil_config_refuse_flag(r, "mlp_bias"));
+    HIL_TRY(hil_config_shared_mixture(r, 1));
+    HIL_TRY(hil_config_real(r, "router_scaling_factor", 1e-9, 1e9, &m->scale));
+    m->dense[0] = 1;
+    return hil_config_mlp_types(r);
+}
+
+/* Files have the names of other code; transformers has its own in memory. */
+static const hil_arch_stack v3_stacks[] = {
+    HIL_ARCH_STACKED("mlp.experts", "mlp.experts.*.gate_proj.weight",
+                     "mlp.experts.*.up_proj.weight", "mlp.experts.*.down_proj.weight"),
+    {.tensor = "mlp.gate.weight", .param = "mlp.router.gate.weight", .parts = 1},
+    {.tensor = "mlp.e_score_correction_bias", .param = "mlp.expert_bias", .parts = 1},
+    {.tensor = "mlp.shared_experts.gate_proj.weight",
+     .param = "mlp.shared_mlp.gate_proj.weight",
+     .parts = 1},
+    {.tensor = "mlp.shared_experts.up_proj.weight",
+     .param = "mlp.shared_mlp.up_proj.weight",
+     .parts = 1},
+    {.tensor = "mlp.shared_experts.down_proj.weight",
+     .param = "mlp.shared_mlp.down_proj.weight",
+     .parts = 1},
+    {.tensor = NULL},
+};
+
+const hil_arch hil_arch_hy_v3 = {
+    .name = "hy_v3",
+    .class_name = "HYV3ForCausalLM",
+    .defaults = &(const hil_config){.activation = HIL_SILU,
+                                    .qk_norm = HIL_QK_NORM_HEAD,
+                                    .norm_eps = 1e-5,
+                                    .init_std = 0.006,
+                                    .frozen_pad = true,
+                                    .kv_heads = 8,
+                                    .head_dim = 128,
+                                    .max_positions = 131072,
+                                    .rope = {.theta = 11158840},
+                                    .mixture = {.experts = 192,
+                                                .chosen = 8,
+                                                .width = 1536,
+                                                .sigmoid = true,
+                                                .corrected = true,
+                                                .normalized = true,
+                                                .scale = 2.826},
+                                    .bos = -1,
+                                    .eos = -1,
+                                    .pad = -1},
+    .names = &hil_arch_usual_names,
+    .mixture = &(const hil_mixture_names){.router = "mlp.router.gate",
+                                          .gate = "mlp.experts.*.gate_proj",
+                                          .up = "mlp.experts.*.up_proj",
+                                          .down = "mlp.experts.*.down_proj",
+                                          .correction = "mlp.expert_bias",
+                                          .shared_gate = "mlp.shared_mlp.gate_proj",
+                                          .shared_up = "mlp.shared_mlp.up_proj",
+                                          .shared_down = "mlp.shared_mlp.down_proj"},
+    .stacks = v3_stacks,
+    .read = read_v3,
     .build = hil_build_decoder,
 };

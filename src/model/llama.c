@@ -31,6 +31,16 @@ static hil_status read_internlm3(const hil_config_reader *r)
     return hil_config_refuse(r, "qkv_bias", "and \"bias\" must be the same");
 }
 
+/* As in transformers, which refuses what no released model has. */
+static hil_status read_iquestcoder(const hil_config_reader *r)
+{
+    const json_t *clip = json_object_get(r->object, "clip_qkv");
+    HIL_TRY(hil_config_read_llama(r));
+    HIL_TRY(hil_config_refuse_flag(r, "use_sliding_window"));
+    if (!clip || json_is_null(clip)) return HIL_OK;
+    return hil_config_refuse(r, "clip_qkv", "is set, which is not supported");
+}
+
 const hil_arch hil_arch_llama = {
     .name = "llama",
     .class_name = "LlamaForCausalLM",
@@ -60,5 +70,22 @@ const hil_arch hil_arch_internlm3 = {
                                     .pad = 2},
     .names = &hil_arch_usual_names,
     .read = read_internlm3,
+    .build = hil_build_decoder,
+};
+
+const hil_arch hil_arch_iquestcoder = {
+    .name = "iquestcoder",
+    .class_name = "LlamaForCausalLM",
+    .defaults = &(const hil_config){.activation = HIL_SILU,
+                                    .norm_eps = 1e-5,
+                                    .max_positions = 131072,
+                                    .head_dim = 128,
+                                    .kv_heads = 8,
+                                    .frozen_pad = true,
+                                    .bos = 1,
+                                    .eos = 2,
+                                    .pad = -1},
+    .names = &hil_arch_usual_names,
+    .read = read_iquestcoder,
     .build = hil_build_decoder,
 };

@@ -70,6 +70,10 @@ hil_status hil_build_rope(hil_model *model, const hil_config *c, const hil_rope_
     if (longer) HIL_TRY(hil_model_alloc(model, bytes, (void **)&other));
     fill(rope, dims, longer ? rope->short_factor : NULL, frequency);
     if (longer) fill(rope, dims, rope->long_factor, other);
+    for (int64_t i = 0; i < dims / 2 && c->reversed; ++i) {
+        frequency[i] = -frequency[i];
+        if (other) other[i] = -other[i];
+    }
     hil_rope_defaults(&out->options);
     out->frequency = frequency;
     out->options.dims = dims < c->head_dim ? dims : 0;

@@ -8,7 +8,7 @@
 #include "tensor/tensor.h"
 
 #define HIL_OP_TENSORS 4
-#define HIL_OP_PARAMS 3
+#define HIL_OP_PARAMS 4
 
 /* A parameter as an operation sees it: a matrix, cut into tiles of whole rows. A vector is one row.
    The tiles depend on the matrix and --tile-size only, never on budgets. */

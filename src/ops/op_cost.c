@@ -327,6 +327,7 @@ static double element_operations(const hil_op_call *call, bool backward)
                                          {&hil_op_swiglu, 80, 140},
                                          {&hil_op_swiglu_clamped, 80, 140},
                                          {&hil_op_softcap, 80, 110},
+                                         {&hil_op_xielu, 130, 200},
                                          {&hil_op_rope, 40, 40},
                                          {&hil_op_causal_conv, 60, 300},
                                          {&hil_op_causal_conv_cached, 60, 0},

@@ -34,7 +34,7 @@ typedef struct hil_gated_attr {
 extern const hil_op hil_op_gated;
 /* Whether that is worth it, for these sizes of N and of R: else swiglu and products with each of
    the matrices are. */
-bool hil_gated_suits(hil_dtype compute, int64_t rows, int64_t n, const int64_t rank[HIL_OP_PARAMS]);
+bool hil_gated_suits(hil_dtype compute, int64_t rows, int64_t n, const int64_t rank[3]);
 
 /* in: x (..., C); params: weight (C), optional bias (C), or none; out: (..., C); saved: mean and
    1/std per row. */
@@ -172,6 +172,10 @@ extern const hil_op hil_op_geglu;
 
 /* in: x; out: the square of positive numbers, 0 for others. */
 extern const hil_op hil_op_relu_squared;
+/* in: x; params: p, n, beta and eps, one number each, the last two not trained; out: a x x + beta x
+   for positive x, else b (exp(min(x, eps)) - 1 - x) + beta x, where a is the softplus of p, and b
+   that of n plus beta. */
+extern const hil_op hil_op_xielu;
 
 /* in: x; out: cap * tanh(x / cap). */
 typedef struct hil_softcap_attr {

@@ -12,6 +12,7 @@ typedef struct hil_param hil_param;
 typedef enum hil_init {
     HIL_INIT_ZERO,
     HIL_INIT_ONE,
+    HIL_INIT_STD, /* all numbers are `std` */
     HIL_INIT_NORMAL,
     HIL_INIT_UNIFORM,
     HIL_INIT_LOG,       /* logarithms of numbers drawn evenly */

@@ -468,6 +468,9 @@ static void fill_task(void *context, int64_t task, int thread)
     case HIL_INIT_ONE:
         for (int64_t i = from; i < end; ++i) out[i] = spec->init == HIL_INIT_ONE ? 1.0f : 0.0f;
         break;
+    case HIL_INIT_STD:
+        for (int64_t i = from; i < end; ++i) out[i] = (float)spec->std;
+        break;
     case HIL_INIT_NORMAL:
         hil_normal_fill(f->seed, (uint64_t)f->param->index, from, end - from, (float)spec->std,
                         out + from);

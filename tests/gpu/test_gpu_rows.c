@@ -74,6 +74,25 @@ static void check_gates(hil_shape shape)
     gpu_check_dtypes(one);
 }
 
+static void check_xielu(int64_t count)
+{
+    gpu_case c = {.name = "xielu",
+                  .op = &hil_op_xielu,
+                  .ins = 1,
+                  .outs = 1,
+                  .params = 4,
+                  .in = {{2, {3, count}}},
+                  .rows = {1, 1, 1, 1},
+                  .cols = {1, 1, 1, 1},
+                  .frozen = {false, false, true, true},
+                  .spread = 3};
+    gpu_check_dtypes(c);
+    c.name = "xielu, one number trained", c.frozen[0] = true;
+    gpu_check_dtypes(c);
+    c.name = "xielu, no din", c.no_din = 1;
+    gpu_check_dtypes(c);
+}
+
 /* The second tensor has one head for all of the first. */
 static void check_join(int64_t heads, int64_t left, int64_t right)
 {
@@ -301,6 +320,8 @@ int main(void)
     check_join(6, 64, 32);
     check_join(16, 128, 64);
     check_join(3, 7, 5);
+    check_xielu(7);
+    check_xielu(20001);
     check_rope(19, 4, 64);
     check_rope(300, 32, 128);
     check_rope(5, 3, 10);

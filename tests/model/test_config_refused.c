@@ -35,6 +35,24 @@ static const char *const refused[][3] = {
     {"exaone_moe", ",\"mlp_layer_types\":[\"dense\"]", "an entry per layer"},
     {"olmo", ",\"clip_qkv\":8.0", "\"clip_qkv\" other than 0"},
     {"arcee", ",\"hidden_act\":\"silu\"", "for arcee only relu2"},
+    {"jais2", ",\"hidden_act\":\"gelu\"", "for jais2 only relu2"},
+    {"iquestcoder", ",\"clip_qkv\":8.0", "\"clip_qkv\" is set"},
+    {"iquestcoder", ",\"use_sliding_window\":true", "\"use_sliding_window\" is true"},
+    {"granite_swa", ",\"layer_rope_theta\":[1]", "a number per layer"},
+    {"granite_swa", ",\"layer_rope_theta\":[1,-1]", "has an entry that is no base"},
+    {"granite_swa",
+     ",\"layer_rope_theta\":[1,2],\"layer_types\":[\"full_attention\",\"full_attention\"]",
+     "\"layer_rope_theta\" differs in layers of one kind"},
+    {"granite_swa", ",\"sliding_window\":null", "\"sliding_window\" is null"},
+    {"afmoe", ",\"sliding_window\":null", "\"sliding_window\" is null"},
+    {"afmoe", ",\"num_experts_per_tok\":65", "\"num_experts_per_tok\" is 65"},
+    {"hy_v3", ",\"mlp_bias\":true", "\"mlp_bias\" is true"},
+    {"mellum", ",\"rope_theta\":5", "\"rope_theta\" other than 0"},
+    {"youtu", "", "is not that of \"num_attention_heads\""},
+    {"gptj", ",\"n_embd\":64,\"n_head\":3", "\"n_head\" does not divide"},
+    {"gptj", ",\"n_embd\":64,\"n_head\":4,\"n_layer\":2,\"rotary_dim\":7", "\"rotary_dim\" is odd"},
+    {"gptj", ",\"n_embd\":64,\"n_head\":4,\"n_layer\":2", "\"rotary_dim\" is 64"},
+    {"apertus", ",\"hidden_act\":\"relu2\"", "for apertus only xielu"},
     {"nemotron", ",\"hidden_act\":\"gelu\"", "for nemotron only relu2"},
     {"ministral3", ",\"rope_parameters\":{\"llama_4_scaling_beta\":0.1}",
      "\"llama_4_scaling_beta\" needs"},
@@ -274,6 +292,28 @@ static void check_defaults(void)
     CHECK_INT(c.mixture.dense[0], 1);
     CHECK(c.mixture.sigmoid && !c.mixture.corrected);
     CHECK_INT(c.intermediate, 160);
+    c = parse("seed_oss", "");
+    CHECK_NEAR(c.dropout_residual, 0.1, 0);
+    CHECK(c.attention_bias && !c.output_bias);
+}
+
+/* With as many heads of keys as of queries. */
+static hil_config parse_latent(const char *type, const char *keys)
+{
+    char json[2048];
+    hil_config config;
+    snprintf(
+        json, sizeof json,
+        "{\"model_type\":\"%s\",\"vocab_size\":96,\"hidden_size\":64,\"intermediate_size\":160,"
+        "\"num_hidden_layers\":2,\"num_attention_heads\":4,\"num_key_value_heads\":4%s}",
+        type, keys);
+    CHECK_OK(hil_config_parse(&config, json, strlen(json), "t"));
+    return config;
+}
+
+static void check_newer_defaults(void)
+{
+    hil_config c;
     c = parse("llama4_text", "");
     CHECK_INT(hil_config_chunk(&c, 0), 8192);
     CHECK_INT(c.intermediate, 16384);
@@ -291,9 +331,40 @@ static void check_defaults(void)
     CHECK_INT(hil_config_chunk(&c, 0), 0);
     CHECK_INT(hil_config_chunk(&c, 1), 8192);
     CHECK_NEAR(c.growth.factor, 0, 0);
-    c = parse("seed_oss", "");
-    CHECK_NEAR(c.dropout_residual, 0.1, 0);
-    CHECK(c.attention_bias && !c.output_bias);
+    c = parse("apertus", ",\"rope_theta\":500");
+    CHECK_INT(c.rope.kind, HIL_ROPE_LLAMA3);
+    CHECK_NEAR(c.rope.theta, 12000000, 0);
+    c = parse("apertus", ",\"rope_parameters\":{\"rope_theta\":500}");
+    CHECK_INT(c.rope.kind, HIL_ROPE_DEFAULT);
+    CHECK_NEAR(c.rope.theta, 500, 0);
+    c = parse_latent("youtu", "");
+    CHECK_NEAR(c.init_std, 2 / sqrt(5.0 * 64), 1e-12);
+    CHECK_NEAR(c.embedding_std, 4 / sqrt(5.0 * 64), 1e-12);
+    CHECK(c.interleaved && !parse_latent("youtu", ",\"rope_interleave\":null").interleaved);
+    c = parse_latent("minicpm3", ",\"scale_depth\":null,\"dim_model_base\":null");
+    CHECK_NEAR(c.residual_scale + c.logit_scale, 0, 0);
+    CHECK_INT(c.latent.value, 16);
+    CHECK_NEAR(parse("hyperclovax", "").attention_scale, 0, 0);
+    c = parse("mellum", ",\"num_experts\":8");
+    CHECK_NEAR(c.rope.theta, 500000, 0);
+    CHECK_NEAR(c.local_rope.theta, 10000, 0);
+    c = parse("mellum", ",\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"default\"}}");
+    CHECK_NEAR(c.rope.theta, 10000, 0);
+    c = parse("granite_swa", ",\"layer_rope_theta\":[0,7]");
+    CHECK(!hil_config_turns(&c, 0) && hil_config_turns(&c, 1));
+    CHECK_NEAR(c.local_rope.theta, 7, 0);
+    CHECK_INT(hil_config_window(&c, 0), 0);
+    CHECK_INT(hil_config_window(&c, 1), 128);
+    c = parse("afmoe", ",\"global_attn_every_n_layers\":2");
+    CHECK(hil_config_turns(&c, 0) && !hil_config_turns(&c, 1));
+    CHECK_INT(c.mixture.shared, 2816);
+    CHECK_INT(c.mixture.dense[0], 1);
+    c = parse("nanochat", ",\"final_logit_softcapping\":null");
+    CHECK_NEAR(c.logit_cap, 0, 0);
+    c = parse("hy_v3", "");
+    CHECK_INT(c.mixture.dense[0], 1);
+    CHECK_NEAR(c.mixture.scale, 2.826, 0);
+    CHECK(parse("hyperclovax", ",\"use_post_norm\":false").no_post_norms);
 }
 
 int main(void)
@@ -303,5 +374,6 @@ int main(void)
     check_spaces();
     check_lone();
     check_beside();
+    check_newer_defaults();
     return 0;
 }

@@ -14,9 +14,9 @@ static void reference(const op_case *c, double *const *in, double *const *param,
             }
 }
 
-static const hil_low_rank_attr scales = {{2, -0.375, 1}};
+static const hil_low_rank_attr scales = {{2, -0.375, 1, 0.75}};
 
-static op_case case_of(int params, const int64_t rows[3], int64_t k, hil_shape in)
+static op_case case_of(int params, const int64_t rows[HIL_OP_PARAMS], int64_t k, hil_shape in)
 {
     return (op_case){.op = &hil_op_low_rank,
                      .attr = &scales,
@@ -25,13 +25,13 @@ static op_case case_of(int params, const int64_t rows[3], int64_t k, hil_shape i
                      .outs = params,
                      .params = params,
                      .in_shape = {in},
-                     .rows = {rows[0], rows[1], rows[2]},
-                     .cols = {k, k, k}};
+                     .rows = {rows[0], rows[1], rows[2], rows[3]},
+                     .cols = {k, k, k, k}};
 }
 
 int main(void)
 {
-    static const int64_t ranks[][3] = {{3, 5, 2}, {8, 33, 16}};
+    static const int64_t ranks[][HIL_OP_PARAMS] = {{3, 5, 2, 4}, {8, 33, 16, 6}};
     for (size_t i = 0; i < sizeof ranks / sizeof *ranks; ++i)
         for (int params = 1; params <= HIL_OP_PARAMS; ++params)
             op_check_dtypes(case_of(params, ranks[i], 7, (hil_shape){3, {2, 3, 7}}));

@@ -33,6 +33,7 @@ int main(void)
                                  &hil_op_multiply,
                                  &hil_op_softcap,
                                  &hil_op_relu_squared,
+                                 &hil_op_xielu,
                                  &hil_op_split,
                                  &hil_op_low_rank,
                                  &hil_op_sigmoid_gate,

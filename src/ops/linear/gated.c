@@ -12,9 +12,9 @@
 #define CHUNK 64                 /* rows */
 #define LEAST ((int64_t)1 << 22) /* elements of the gate that are worth it */
 
-bool hil_gated_suits(hil_dtype compute, int64_t rows, int64_t n, const int64_t rank[HIL_OP_PARAMS])
+bool hil_gated_suits(hil_dtype compute, int64_t rows, int64_t n, const int64_t rank[3])
 {
-    for (int i = 0; i < HIL_OP_PARAMS; ++i)
+    for (int i = 0; i < 3; ++i)
         if (rank[i] < 2 || rank[i] > 16 || rank[i] % 2) return false;
     return compute == HIL_BF16 && rows % 32 == 0 && n % 64 == 0 && rows * n >= LEAST;
 }

@@ -1,0 +1,73 @@
+/* gptj.c - GPT-J: LayerNorm, attention and MLP side by side after one norm, heads of which a part
+   turns, and a bias on the logits. */
+#include "model/build.h"
+
+static const hil_arch_names names = {
+    .embedding = "transformer.wte",
+    .blocks = "transformer.h.",
+    .norm = "transformer.ln_f",
+    .head = "lm_head",
+    .attention_norm = "ln_1",
+    .q = "attn.q_proj",
+    .k = "attn.k_proj",
+    .v = "attn.v_proj",
+    .o = "attn.out_proj",
+    .up = "mlp.fc_in",
+    .down = "mlp.fc_out",
+};
+
+/* n_positions, n_embd and others are the keys of files; transformers takes both names of each. */
+static hil_status read_sizes(const hil_config_reader *r)
+{
+    hil_config *c = r->config;
+    HIL_TRY(hil_config_size(r, "n_embd", "hidden_size", HIL_CONFIG_WIDTH_MAX, &c->hidden));
+    HIL_TRY(hil_config_size(r, "n_layer", "num_hidden_layers", HIL_LAYERS_MAX, &c->layers));
+    HIL_TRY(hil_config_size(r, "n_head", "num_attention_heads", HIL_CONFIG_HEADS_MAX, &c->heads));
+    HIL_TRY(hil_config_size(r, "n_positions", "max_position_embeddings", HIL_CONFIG_POSITIONS_MAX,
+                            &c->max_positions));
+    c->intermediate = 4 * c->hidden;
+    HIL_TRY(hil_config_size(r, "n_inner", NULL, HIL_CONFIG_WIDTH_MAX, &c->intermediate));
+    if (c->hidden % c->heads != 0 || c->hidden / c->heads % 2 != 0)
+        return hil_config_refuse(r, "n_head", "does not divide \"n_embd\" into even heads");
+    c->kv_heads = c->heads;
+    c->head_dim = c->hidden / c->heads;
+    return HIL_OK;
+}
+
+static hil_status read(const hil_config_reader *r)
+{
+    hil_config *c = r->config;
+    int64_t turning = 64;
+    HIL_TRY(read_sizes(r));
+    HIL_TRY(hil_config_dropouts(r));
+    HIL_TRY(hil_config_real(r, "attn_pdrop", 0, 1, &c->dropout_attention));
+    HIL_TRY(hil_config_numbers(r, "layer_norm_epsilon"));
+    HIL_TRY(hil_config_activation(r, "activation_function", 1u << HIL_GELU | 1u << HIL_GELU_TANH));
+    HIL_TRY(hil_config_size(r, "rotary_dim", NULL, c->head_dim, &turning));
+    if (turning % 2 || turning > c->head_dim)
+        return hil_config_refuse(r, "rotary_dim", "is odd, or larger than a head");
+    c->rope.partial = (double)turning / (double)c->head_dim;
+    return HIL_OK;
+}
+
+const hil_arch hil_arch_gptj = {
+    .name = "gptj",
+    .class_name = "GPTJForCausalLM",
+    .defaults = &(const hil_config){.parallel = true,
+                                    .shared_norm = true,
+                                    .norm = HIL_NORM_LAYER,
+                                    .norm_eps = 1e-5,
+                                    .norm_bias = true,
+                                    .head_bias = true,
+                                    .mlp_bias = true,
+                                    .activation = HIL_GELU_TANH,
+                                    .interleaved = true,
+                                    .max_positions = 2048,
+                                    .bos = 50256,
+                                    .eos = 50256,
+                                    .pad = -1,
+                                    .rope = {.partial = 1}},
+    .names = &names,
+    .read = read,
+    .build = hil_build_decoder,
+};

@@ -18,6 +18,7 @@ typedef struct hil_entry {
     uint64_t offset; /* of its data in the file */
     size_t bytes;
     const hil_safetensors *file; /* with the data; of a folder, the shard */
+    int64_t piece;               /* elements that are best read at once; 0: any number */
 } hil_entry;
 
 /* `path` is a .safetensors file. Validates the whole header. */

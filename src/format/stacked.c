@@ -2,6 +2,7 @@
 #include "format/stacked.h"
 
 #include "base/alloc.h"
+#include "format/coded.h"
 #include "format/entry_part.h"
 #include "format/mxfp4.h"
 #include "format/safetensors_file.h"
@@ -223,6 +224,7 @@ hil_status hil_stacked_open(hil_safetensors **out, const char *folder, const hil
     opening o = {.config = config};
     *out = NULL;
     HIL_TRY(hil_safetensors_open_folder(&o.base, folder));
+    if (config->packing.method) HIL_TRY(hil_coded_open(&o.base, o.base, &config->packing));
     if (!config->arch->stacks && !is_wrapped(config)) {
         *out = o.base;
         return HIL_OK;

@@ -83,23 +83,43 @@ static void keep_failure(loading *job, hil_status status)
         snprintf(job->message, sizeof job->message, "%s", hil_status_message());
 }
 
-/* Reads at most PIECE elements as fp32. */
+/* Reads more than PIECE elements of 16 bits. */
+static hil_status read_many(const loading *job, int64_t first, int64_t count, float *out)
+{
+    uint16_t *half;
+    HIL_TRY(HIL_ALLOC(count, &half));
+    hil_status status = hil_entry_read(job->entry, (size_t)first * 2, half, (size_t)count * 2);
+    if (status == HIL_OK) hil_dtype_to_f32(out, half, job->dtype, count);
+    hil_free(half);
+    return status;
+}
+
+/* Reads elements as fp32. */
 static void read_elements(loading *job, int64_t first, int64_t count, float *out)
 {
     size_t size = hil_dtype_size(job->dtype), at = (size_t)first * size;
     uint16_t half[PIECE];
     bool whole = size == 4;
+    if (!whole && count > PIECE) {
+        keep_failure(job, read_many(job, first, count, out));
+        return;
+    }
     keep_failure(job,
                  hil_entry_read(job->entry, at, whole ? (void *)out : half, (size_t)count * size));
     if (!whole) hil_dtype_to_f32(out, half, job->dtype, count);
+}
+
+static int64_t piece_of(const loading *job)
+{
+    return job->entry->piece > PIECE ? job->entry->piece : PIECE;
 }
 
 static void convert_piece(void *context, int64_t i, int thread)
 {
     (void)thread;
     loading *job = context;
-    int64_t at = i * PIECE;
-    read_elements(job, job->first + at, least(PIECE, job->count - at), job->range + at);
+    int64_t piece = piece_of(job), at = i * piece;
+    read_elements(job, job->first + at, least(piece, job->count - at), job->range + at);
 }
 
 /* Transposes columns [i * BAND, (i + 1) * BAND) of the range's rows: rows of the file's matrix,
@@ -132,7 +152,7 @@ static hil_status read_range(void *context, int64_t first, int64_t count, float 
     if (hil_param_spec_of(job->param)->transposed)
         hil_pool_run(job->pool, convert_transposed, job, (job->cols + BAND - 1) / BAND);
     else
-        hil_pool_run(job->pool, convert_piece, job, (count + PIECE - 1) / PIECE);
+        hil_pool_run(job->pool, convert_piece, job, (count + piece_of(job) - 1) / piece_of(job));
     hil_status failed = (hil_status)atomic_load(&job->failed);
     return failed == HIL_OK ? HIL_OK : hil_fail(failed, "%s", job->message);
 }

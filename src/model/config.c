@@ -214,6 +214,7 @@ hil_status hil_config_parse(hil_config *out, const char *json, size_t size, cons
     if (status == HIL_OK) {
         hil_config_reader r = {text.object ? text.object : object, what, out};
         status = read_config(&r);
+        out->packing = text.packing;
         if (text.packed) out->mixture.packed = true, out->mixture.transposed = false;
         memcpy(out->whole, text.whole, sizeof out->whole);
         memcpy(out->left_out, text.left_out, sizeof out->left_out);
@@ -287,7 +288,8 @@ hil_status hil_config_read(hil_config *out, const char *path, hil_bytes *config,
     HIL_TRY(hil_bytes_read(config, file));
     replace_infinity(config);
     HIL_TRY(hil_config_parse(out, config->data, config->size, file));
-    if (out->whole[0] || out->mixture.packed) HIL_TRY(hil_config_text_write(config));
+    bool expanded = out->mixture.packed || out->packing.method;
+    if (out->whole[0] || expanded) HIL_TRY(hil_config_text_write(config));
     return read_generation(out, beside, generation);
 }
 

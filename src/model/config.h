@@ -178,9 +178,10 @@ typedef struct hil_config {
     hil_rope_config local_rope;
     /* Of a model that has images or sounds, too: its model_type and what is left out; "": none. */
     char whole[64], left_out[HIL_CONFIG_LEFT_OUT];
-    hil_quant quant;       /* of the folder's quantized weights; none: there are none */
-    hil_dtype dtype;       /* of the weights; fp32 if the file names no supported dtype */
-    int64_t bos, eos, pad; /* -1: none, or outside the vocabulary; the first of a list */
+    hil_quant_packing packing; /* of the folder's weights, which are expanded: [Note: coded] */
+    hil_quant quant;           /* of the folder's quantized weights; none: there are none */
+    hil_dtype dtype;           /* of the weights; fp32 if the file names no supported dtype */
+    int64_t bos, eos, pad;     /* -1: none, or outside the vocabulary; the first of a list */
     /* All ids that end a generated text, then -1; those of generation_config.json if it has any. */
     int64_t eos_all[HIL_EOS_MAX];
 } hil_config;

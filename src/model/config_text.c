@@ -91,18 +91,53 @@ static void list_left_out(const json_t *object, char out[HIL_CONFIG_LEFT_OUT])
     }
 }
 
-/* Experts in MXFP4 are expanded when they are read: nothing else is quantized. */
+static hil_status refuse_form(const char *method, const char *what)
+{
+    return hil_fail(HIL_ERR_INPUT,
+                    "config.json: weights of %s with %s are not supported; take the original model "
+                    "with --base-dtype nf4",
+                    method, what);
+}
+
+/* The form of the weights of GPTQ or AWQ; none for any other method. */
+static hil_status read_packing(const json_t *quantized, const char *method, hil_quant_packing *out)
+{
+    static const char what[] = "config.json: quantization_config";
+    const char *form = NULL;
+    int64_t bits = 0, group = 128;
+    bool zeros = true, awq = strcmp(method, "awq") == 0;
+    if (!awq && strcmp(method, "gptq") != 0) return HIL_OK;
+    HIL_TRY(hil_json_int(quantized, "bits", what, &bits));
+    HIL_TRY(hil_json_int(quantized, "group_size", what, &group));
+    HIL_TRY(hil_json_string(quantized, awq ? "version" : "checkpoint_format", what, &form));
+    HIL_TRY(hil_json_bool(quantized, "zero_point", what, &zeros));
+    if (!form) form = awq ? "gemm" : "gptq";
+    if (bits != 4 && (awq || (bits != 2 && bits != 8)))
+        return refuse_form(method, awq ? "other than 4 bits" : "other than 2, 4 or 8 bits");
+    if (group < -1 || group == 0) return refuse_form(method, "groups of that size");
+    if (!zeros) return refuse_form(method, "no zeros");
+    if (strcmp(form, awq ? "gemm" : "gptq") != 0 && (awq || strcmp(form, "gptq_v2") != 0))
+        return refuse_form(method, awq ? "another version than gemm"
+                                       : "another checkpoint_format than gptq or gptq_v2");
+    *out = (hil_quant_packing){awq ? HIL_PACKING_AWQ : HIL_PACKING_GPTQ, (int)bits, group,
+                               strcmp(form, "gptq") == 0};
+    return HIL_OK;
+}
+
+/* Experts in MXFP4, and matrices of GPTQ and AWQ, are expanded when they are read: nothing is
+   quantized then. */
 static hil_status unpack(const json_t *object, hil_config_text *out)
 {
     const json_t *quantized = json_object_get(object, "quantization_config");
     const char *method = json_string_value(json_object_get(quantized, "quant_method"));
-    if (!method || strcmp(method, "mxfp4") != 0) return HIL_OK;
-    if (strcmp(type_of(object), "gpt_oss") != 0) return HIL_OK;
+    if (!method) return HIL_OK;
+    HIL_TRY(read_packing(quantized, method, &out->packing));
+    out->packed = strcmp(method, "mxfp4") == 0 && strcmp(type_of(object), "gpt_oss") == 0;
+    if (!out->packed && !out->packing.method) return HIL_OK;
     out->object = json_copy((json_t *)(uintptr_t)object);
     if (!out->object) return hil_fail(HIL_ERR_MEMORY, "out of memory: config.json");
-    out->packed = true;
     json_object_del(out->object, "quantization_config");
-    if (!json_object_get(object, "dtype") && !json_object_get(object, "torch_dtype"))
+    if (out->packed && !json_object_get(object, "dtype") && !json_object_get(object, "torch_dtype"))
         json_object_set_new(out->object, "dtype", json_string("bfloat16"));
     return HIL_OK;
 }

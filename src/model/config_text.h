@@ -14,6 +14,7 @@ typedef struct hil_config_text {
     char whole[64]; /* model_type of the whole */
     char left_out[HIL_CONFIG_LEFT_OUT]; /* "vision, audio" */
     bool packed;                        /* its experts are in MXFP4 */
+    hil_quant_packing packing;          /* its matrices are in groups */
 } hil_config_text;
 hil_status hil_config_text_find(const json_t *object, hil_config_text *out);
 /* Replaces the bytes of a config.json by those of what is saved; unchanged where there is none. */

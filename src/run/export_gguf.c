@@ -67,6 +67,11 @@ static hil_status read_files(job *j)
         return hil_fail(HIL_ERR_INPUT, "%s has no config.json: no model can be made of it", j->dir);
     HIL_TRY(hil_config_parse(&j->config, file[HIL_SIDECAR_CONFIG].data,
                              file[HIL_SIDECAR_CONFIG].size, j->dir));
+    if (j->config.packing.method)
+        return hil_fail(HIL_ERR_INPUT,
+                        "%s has weights of GPTQ or AWQ, which no GGUF file is made of: take the "
+                        "model that they were made of",
+                        j->dir);
     j->model.tokenizer_config = &file[HIL_SIDECAR_TOKENIZER_CONFIG];
     j->model.chat_template = &file[HIL_SIDECAR_CHAT_TEMPLATE];
     file += HIL_SIDECAR_TOKENIZER;

@@ -248,7 +248,7 @@ static hil_status open_job(job *j, const hil_merge_options *o, hil_merge_result 
     HIL_TRY(check_order(o));
     HIL_TRY(hil_source_open(&j->source, o->model));
     HIL_TRY(hil_source_need_weights(&j->source, "merge"));
-    if (j->source.config.quant != HIL_QUANT_NONE)
+    if (j->source.config.quant != HIL_QUANT_NONE || j->source.config.packing.method)
         return hil_fail(HIL_ERR_USAGE,
                         "%s has quantized weights, into which nothing is merged: give the model "
                         "that it was quantized from",

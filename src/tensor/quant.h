@@ -27,6 +27,14 @@ typedef enum hil_quant {
     HIL_QUANT_BF16,
 } hil_quant;
 
+/* How files of GPTQ and AWQ keep weights, which are expanded when they are read: format/coded.h. */
+typedef struct hil_quant_packing {
+    enum { HIL_PACKING_NONE, HIL_PACKING_GPTQ, HIL_PACKING_AWQ } method;
+    int bits;      /* 2, 4 or 8; of AWQ 4 */
+    int64_t group; /* inputs that share a scale; -1: all */
+    bool less_one; /* how zeros are kept */
+} hil_quant_packing;
+
 #define HIL_QUANT_ALIGN 16
 #define HIL_QUANT_BLOCK 64   /* elements of a block of nf4 */
 #define HIL_QUANT_NESTED 256 /* blocks with a common nested scale */

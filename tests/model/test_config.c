@@ -133,7 +133,24 @@ static void check_refused(void)
     check_bad("{\"model_type\":\"mllama\",\"text_config\":{\"model_type\":\"mllama_text_model\"}}",
               "\"mllama\", whose text model is \"mllama_text_model\", is not supported");
     check_bad(LLAMA ",\"quantization_config\":{\"bits\":4}}", "method without a name");
-    check_bad(LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\"}}", "the method gptq");
+    check_bad(LLAMA ",\"quantization_config\":{\"quant_method\":\"hqq\"}}", "the method hqq");
+    check_bad(LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\"}}", "2, 4 or 8 bits");
+    check_bad(LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":3}}",
+              "gptq with other than 2, 4 or 8 bits are not supported; take the original");
+    check_bad(LLAMA ",\"quantization_config\":{\"quant_method\":\"awq\",\"bits\":8}}",
+              "awq with other than 4 bits");
+    check_bad(LLAMA ",\"quantization_config\":{\"quant_method\":\"awq\",\"bits\":4,"
+                    "\"version\":\"gemv\"}}",
+              "another version than gemm");
+    check_bad(LLAMA ",\"quantization_config\":{\"quant_method\":\"awq\",\"bits\":4,"
+                    "\"zero_point\":false}}",
+              "no zeros");
+    check_bad(LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4,"
+                    "\"checkpoint_format\":\"marlin\"}}",
+              "another checkpoint_format");
+    check_bad(LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4,"
+                    "\"group_size\":0}}",
+              "groups of that size");
     check_bad(LLAMA ",\"quantization_config\":{\"quant_method\":\"bitsandbytes\","
                     "\"load_in_4bit\":true,\"bnb_4bit_quant_type\":\"fp4\"}}",
               "bnb_4bit_quant_type is fp4");

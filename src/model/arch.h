@@ -46,6 +46,7 @@ typedef struct hil_delta_names {
 typedef struct hil_mamba_names {
     const char *in, *kernel, *rate, *bias, *direct, *norm, *out;
     bool drawn; /* `bias` begins as HIL_STEP, not as ones */
+    bool whole; /* adapters leave `out` out: PEFT refuses it, because kernels read its weight */
 } hil_mamba_names;
 /* What most files have where keys are absent. */
 #define HIL_ARCH_MAMBA_SIZES                                                                       \

@@ -341,6 +341,7 @@ typedef struct output {
     int64_t width; /* of its input */
     bool bias;
     bool other; /* than attention */
+    hil_role role;
 } output;
 
 static output output_of(const hil_config *c, int64_t n)
@@ -350,11 +351,13 @@ static output output_of(const hil_config *c, int64_t n)
     const hil_mamba_config *mamba = &c->mamba;
     int64_t value = c->latent.value ? c->latent.value : c->head_dim;
     if (hil_config_linear(c, n))
-        return (output){arch->delta->out, delta->heads * delta->value_dim, false, true};
-    if (hil_config_convolves(c, n)) return (output){HIL_SHORT_CONV_OUT, c->hidden, false, true};
+        return (output){arch->delta->out, delta->heads * delta->value_dim, false, true, HIL_MATRIX};
+    if (hil_config_convolves(c, n))
+        return (output){HIL_SHORT_CONV_OUT, c->hidden, false, true, HIL_MATRIX};
     if (hil_config_mamba(c, n) && !mamba->beside)
-        return (output){arch->mamba->out, mamba->heads * mamba->head_dim, mamba->out_bias, true};
-    return (output){arch->names->o, c->heads * value, c->output_bias, false};
+        return (output){arch->mamba->out, mamba->heads * mamba->head_dim, mamba->out_bias, true,
+                        arch->mamba->whole ? HIL_ROUTER : HIL_MATRIX};
+    return (output){arch->names->o, c->heads * value, c->output_bias, false, HIL_MATRIX};
 }
 
 /* The activation's numbers begin as in transformers: its factors as 0.8 and 0.3. */
@@ -422,7 +425,7 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
         {m->k_norm, {one, k_norms, k_norm, 0}, &l->k_norm.weight, no_qk},
         {m->k_norm, {HIL_BIAS, 1, k_norm, 0}, &l->k_norm.bias, no_qk || own || plain},
         {m->own_gate, {HIL_MATRIX, q, d, std}, &l->own_gate.weight, other},
-        {o.name, {HIL_MATRIX, d, o.width, std}, &l->o.weight, !mixes},
+        {o.name, {o.role, d, o.width, std}, &l->o.weight, !mixes},
         {o.name, {HIL_BIAS, 1, d, 0}, &l->o.bias, !o.bias || !mixes},
         {m->attention_post_norm, {one, 1, d, 0}, &l->after_attention.norm.weight, no_post},
         {own_norm, {one, 1, d, 0}, &l->mlp_norm.weight, false},

@@ -76,7 +76,7 @@ const hil_arch hil_arch_falcon_h1 = {
                                     .eos = 2,
                                     .pad = 0},
     .names = &hil_arch_falcon_names,
-    .mamba = &(const hil_mamba_names){HIL_ARCH_MAMBA("mamba")},
+    .mamba = &(const hil_mamba_names){HIL_ARCH_MAMBA("mamba"), .whole = true},
     .read = read,
     .build = hil_build_decoder,
 };

@@ -8,6 +8,7 @@ hil_status hil_mamba_build(hil_model *model, const hil_config *c, int64_t n, hil
     const hil_mamba_names *m = c->arch->mamba;
     *out = (hil_mamba){.config = c};
     if (!hil_config_mamba(c, n)) return HIL_OK;
+    const hil_role role = m->whole ? HIL_ROUTER : HIL_MATRIX;
     int64_t d = c->hidden, inner = s->heads * s->head_dim;
     int64_t mixed = inner + 2 * s->groups * s->states, all = inner + mixed + s->heads;
     const hil_build_row rows[] = {
@@ -16,7 +17,7 @@ hil_status hil_mamba_build(hil_model *model, const hil_config *c, int64_t n, hil
         {m->kernel, {HIL_KERNEL, mixed, s->kernel, c->init_std}, &out->kernel, false},
         {m->kernel, {HIL_BIAS, 1, mixed, 0}, &out->kernel_bias, !s->kernel_bias},
         {m->norm, {HIL_SCALE, 1, inner, 0}, &out->norm, s->bare},
-        {m->out, {HIL_MATRIX, d, inner, c->init_std}, &out->out, !s->beside},
+        {m->out, {role, d, inner, c->init_std}, &out->out, !s->beside},
         {m->out, {HIL_BIAS, 1, d, 0}, &out->out_bias, !s->beside || !s->out_bias},
     };
     hil_state_space_options *options = &out->options;

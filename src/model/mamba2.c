@@ -46,7 +46,7 @@ const hil_arch hil_arch_mamba2 = {
                                               .kernel = 4,
                                               .kernel_bias = true}},
     .names = &hil_arch_backbone_names,
-    .mamba = &(const hil_mamba_names){HIL_ARCH_MAMBA("mixer"), .drawn = true},
+    .mamba = &(const hil_mamba_names){HIL_ARCH_MAMBA("mixer"), .drawn = true, .whole = true},
     .read = read,
     .build = hil_build_decoder,
 };

@@ -181,7 +181,7 @@ const hil_arch hil_arch_nemotron_h = {
                                           .shared_down = "mixer.shared_experts.down_proj",
                                           .latent_down = "mixer.fc1_latent_proj",
                                           .latent_up = "mixer.fc2_latent_proj"},
-    .mamba = &(const hil_mamba_names){HIL_ARCH_MAMBA("mixer"), .drawn = true},
+    .mamba = &(const hil_mamba_names){HIL_ARCH_MAMBA("mixer"), .drawn = true, .whole = true},
     .stacks = stacks,
     .read = read,
     .build = hil_build_decoder,

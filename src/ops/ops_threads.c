@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ATTR_MOST 64
+#define ATTR_MOST 128
 
 /* Whose turn it is: the operation's thread and the stream's thread never run at the same time. */
 typedef enum turn { TURN_STREAM, TURN_OPERATION, TURN_OVER } turn;

@@ -163,10 +163,11 @@ static bool is_shape(const hil_entry *entry, const char *dtype, int64_t rows, in
            entry->dim[1] == cols;
 }
 
-/* Keeps the groups of inputs, if they are not in order. */
+/* Keeps the groups of inputs, if they are not in order. Some files name group 0 for all inputs and
+   mean that order: other programs take it so, too. */
 static hil_status read_order(matrix *m, const hil_entry *order)
 {
-    bool plain = true;
+    bool plain = true, zero = true;
     if (!order) return HIL_OK;
     if (strcmp(order->dtype, "I32") != 0 || order->bytes != (size_t)m->in * sizeof *m->order)
         return hil_fail(HIL_ERR_INPUT, "tensor %.200s is not a group for each of %lld inputs",
@@ -175,11 +176,12 @@ static hil_status read_order(matrix *m, const hil_entry *order)
     HIL_TRY(hil_entry_read(order, 0, m->order, order->bytes));
     for (int64_t i = 0; i < m->in; ++i) {
         plain &= m->order[i] == i / m->group;
+        zero &= m->order[i] == 0;
         if (m->order[i] < 0 || m->order[i] >= m->groups)
             return hil_fail(HIL_ERR_INPUT, "tensor %.200s names group %d of %lld", order->name,
                             (int)m->order[i], (long long)m->groups);
     }
-    if (!plain) return HIL_OK;
+    if (!plain && !zero) return HIL_OK;
     hil_free(m->order);
     m->order = NULL;
     return HIL_OK;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define CODES ".qweight"
+#define SCALES ".scales"
 
 enum { RUN = 128, NAME_MOST = 512 }; /* outputs that are expanded together */
 
@@ -195,7 +196,7 @@ static hil_status find_matrix(const hil_safetensors *base, const hil_entry *code
     m->form = *form;
     m->codes = codes;
     m->zeros = beside(base, codes, ".qzeros");
-    m->scales = beside(base, codes, ".scales");
+    m->scales = beside(base, codes, SCALES);
     bool words = strcmp(codes->dtype, "I32") == 0 && codes->ndim == 2 && codes->bytes > 0;
     if (words && strlen(codes->name) < NAME_MOST && m->scales) {
         m->in = codes->dim[0] * (awq ? 1 : in_word(m));
@@ -229,7 +230,7 @@ static bool ends(const char *name, const char *ending)
 /* Whether a tensor is one of those beside the codes of a matrix. */
 static bool is_part(const hil_safetensors *base, const hil_entry *entry)
 {
-    static const char *const endings[] = {".qzeros", ".scales", ".g_idx"};
+    static const char *const endings[] = {".qzeros", SCALES, ".g_idx"};
     char name[NAME_MOST];
     for (size_t i = 0; i < sizeof endings / sizeof *endings; ++i) {
         if (!ends(entry->name, endings[i])) continue;
@@ -248,6 +249,11 @@ static hil_status add_entry(hil_safetensors *file, matrices *all, const hil_entr
     const hil_safetensors *base = file->shard[0];
     *own = *entry;
     if (is_part(base, entry)) return HIL_OK;
+    if (ends(entry->name, SCALES)) /* of AWQ, where an MLP has no gate to take them */
+        return hil_fail(HIL_ERR_INPUT,
+                        "tensor %.200s divides what an activation gives, which is not supported; "
+                        "take the original model with --base-dtype nf4",
+                        entry->name);
     ++file->count;
     if (!ends(entry->name, CODES)) return HIL_OK;
     matrix *m = &all->matrix[all->count++];

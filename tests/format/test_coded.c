@@ -120,6 +120,9 @@ static void check_refusals(void)
                 HIL_ERR_INPUT, words);
     CHECK_FAILS(open_changed(CODES ZEROS SCALES "," TENSOR("g_idx", "I32", "[2]", "208", "216")),
                 HIL_ERR_INPUT, "a.g_idx is not a group for each of 16 inputs");
+    CHECK_FAILS(
+        open_changed(CODES ZEROS SCALES "," TENSOR("act.scales", "F16", "[1]", "208", "210")),
+        HIL_ERR_INPUT, "tensor a.act.scales divides what an activation gives, which is");
     CHECK_FAILS(open_changed(TENSOR("qweight", "I32", "[4611686018427387904,0]", "0",
                                     "0") "," TENSOR("scales", "F16", "[2,16]", "0", "64")),
                 HIL_ERR_INPUT, words);

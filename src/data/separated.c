@@ -182,8 +182,13 @@ static hil_status read_header(hil_separated *c)
     HIL_TRY(read_fields(c, &got));
     HIL_TRY(HIL_GROW(&c->name, &c->name_room, c->fields + 1));
     for (; got && c->columns < c->fields; ++c->columns) {
-        size_t size;
+        size_t size, bad;
         const char *field = field_of(c, c->columns, &size);
+        if (hil_utf8_check(field, size, &bad) != size)
+            return hil_fail(HIL_ERR_INPUT,
+                            "%s line %lld: the name of column %zu is not UTF-8; convert the file "
+                            "first, for example with iconv -f LATIN1 -t UTF-8",
+                            c->text.what, (long long)c->row_line, c->columns + 1);
         HIL_TRY(HIL_ALLOC(size + 1, &c->name[c->columns]));
         if (size) memcpy(c->name[c->columns], field, size);
     }

@@ -115,6 +115,8 @@ static void check_refusals(void)
     REFUSED("text\n\"a\n\"b\n", "line 3: text follows a quoted field");
     REFUSED("text,text\na,b\n", "has two columns \"text\"");
     REFUSED("text,b\na,b\n\xff,c\n", "line 3: \"text\" is not UTF-8");
+    REFUSED("gr\xf6\xdf,text\n1,a\n", "line 1: the name of column 1 is not UTF-8; convert");
+    REFUSED("\ntext,\"a\nb\xff\"\n1,a\n", "line 2: the name of column 2 is not UTF-8");
     REFUSED("messages\n[]\n", "line 2: ");
     REFUSED("text\n", "is empty: no tokens to train on");
     REFUSED("PAR1\n", "holds Parquet, not text");

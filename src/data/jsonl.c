@@ -1,9 +1,11 @@
 /* jsonl.c - assembles records from fragments and parses them. */
 #include "data/jsonl.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#define EXACT 0x1p53        /* doubles below it are whole numbers to the last digit */
 #define MARK "\xEF\xBB\xBF" /* the byte order mark */
 
 static hil_status fail_line(const hil_jsonl *jsonl, const char *what)
@@ -26,8 +28,35 @@ static hil_status name_line(const hil_jsonl *jsonl, hil_status status)
     return fail_line(jsonl, message);
 }
 
-/* Text may hold U+0000 (ALLOW_NUL). Integers of more than 64 bits become reals where nobody sees
-   them: in keys that are ignored. */
+/* The integer that a value is as a real; NULL: none. */
+static hil_status find_integer(const json_t *value, json_t **out)
+{
+    double real = json_real_value(value);
+    *out = NULL;
+    if (!json_is_real(value) || fabs(real) >= EXACT || real != floor(real)) return HIL_OK;
+    *out = json_integer((json_int_t)real);
+    return *out ? HIL_OK : hil_fail(HIL_ERR_MEMORY, "out of memory: a record");
+}
+
+/* Makes integers of the reals that are some, also in lists. */
+static hil_status restore_integers(json_t *object)
+{
+    const char *key;
+    json_t *value, *whole;
+    json_object_foreach(object, key, value)
+    {
+        for (size_t i = 0; i < json_array_size(value); ++i) {
+            HIL_TRY(find_integer(json_array_get(value, i), &whole));
+            if (whole) json_array_set_new(value, i, whole);
+        }
+        HIL_TRY(find_integer(value, &whole));
+        if (whole) json_object_set_new_nocheck(object, key, whole);
+    }
+    return HIL_OK;
+}
+
+/* Text may hold U+0000 (ALLOW_NUL). A record with an integer of more than 64 bits, which belongs to
+   a key that is ignored, is read with reals (*rounded). */
 static hil_status parse_line(const hil_jsonl *jsonl, const char *line, size_t size, json_t **object,
                              bool *rounded)
 {
@@ -57,7 +86,8 @@ static hil_status take_text(hil_jsonl *jsonl, const char *text, size_t size)
     json_t *object;
     bool rounded;
     HIL_TRY(parse_line(jsonl, text, size, &object, &rounded));
-    hil_status status = take_object(jsonl, object, rounded);
+    hil_status status = rounded ? restore_integers(object) : HIL_OK;
+    if (status == HIL_OK) status = take_object(jsonl, object, rounded);
     json_decref(object);
     return status;
 }

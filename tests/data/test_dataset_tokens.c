@@ -93,6 +93,10 @@ static void check_padding(void)
         "5>6@0/0 6>-1@1/0 7>-1@0/2 0>-1@0/3");
     CHECK_TEXT(window_of("{\"input_ids\":[5,6],\"completion_mask\":[false,true]}", &options),
                "5>6@0/0 6>-1@1/0 0>-1@0/2 0>-1@1/2");
+    CHECK_TEXT(window_of("{\"hash\":18446744073709551615,\"input_ids\":[5,6],\"labels\":[-100,6],"
+                         "\"attention_mask\":[1,1],\"position_ids\":[0,1],\"seq_lengths\":[2]}",
+                         &options),
+               "5>6@0/0 6>-1@1/0 0>-1@0/2 0>-1@1/2"); /* no number of a token row is that long */
     options.answers = HIL_ANSWERS_ALL;
     CHECK_TEXT(window_of("{\"input_ids\":[5,6,7,8],\"labels\":[-100,-100,-100,8],"
                          "\"seq_lengths\":[3,1]}",

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* Text models under names of their own, which compute what the second does where there is only
    text; `whole`: the name of the model whose older files have the keys of both parts together. */
@@ -109,6 +110,7 @@ static hil_status read_packing(const json_t *quantized, const char *method, hil_
     if (!awq && strcmp(method, "gptq") != 0) return HIL_OK;
     HIL_TRY(hil_json_int(quantized, "bits", what, &bits));
     HIL_TRY(hil_json_int(quantized, "group_size", what, &group));
+    HIL_TRY(hil_json_string(quantized, "format", what, &form));
     HIL_TRY(hil_json_string(quantized, awq ? "version" : "checkpoint_format", what, &form));
     HIL_TRY(hil_json_bool(quantized, "zero_point", what, &zeros));
     if (!form) form = awq ? "gemm" : "gptq";
@@ -116,11 +118,12 @@ static hil_status read_packing(const json_t *quantized, const char *method, hil_
         return refuse_form(method, awq ? "other than 4 bits" : "other than 2, 4 or 8 bits");
     if (group < -1 || group == 0) return refuse_form(method, "groups of that size");
     if (!zeros) return refuse_form(method, "no zeros");
-    if (strcmp(form, awq ? "gemm" : "gptq") != 0 && (awq || strcmp(form, "gptq_v2") != 0))
+    bool first = strcasecmp(form, "gptq") == 0, second = strcasecmp(form, "gptq_v2") == 0;
+    if (awq ? strcasecmp(form, "gemm") != 0 : !first && !second)
         return refuse_form(method, awq ? "another version than gemm"
                                        : "another checkpoint_format than gptq or gptq_v2");
     *out = (hil_quant_packing){awq ? HIL_PACKING_AWQ : HIL_PACKING_GPTQ, (int)bits, group,
-                               strcmp(form, "gptq") == 0};
+                               !awq && first};
     return HIL_OK;
 }
 

@@ -118,6 +118,29 @@ static void check_bad(const char *json, const char *words)
     CHECK_FAILS(hil_config_parse(&config, json, strlen(json), "t"), HIL_ERR_INPUT, words);
 }
 
+/* The form is under the older key or "format", in upper or lower case, as transformers reads it. */
+static void check_packing(const char *quantized, bool less_one)
+{
+    char text[1024];
+    hil_config config;
+    snprintf(text, sizeof text, LLAMA ",\"quantization_config\":{%s,\"bits\":4}}", quantized);
+    CHECK_OK(hil_config_parse(&config, text, strlen(text), "t"));
+    CHECK(config.packing.method != HIL_PACKING_NONE);
+    CHECK_INT(config.packing.less_one, less_one);
+}
+
+static void check_packings(void)
+{
+    check_packing("\"quant_method\":\"awq\",\"version\":\"GEMM\"", false);
+    check_packing("\"quant_method\":\"awq\",\"version\":\"gemm\",\"format\":\"x\"", false);
+    check_packing("\"quant_method\":\"gptq\"", true);
+    check_packing("\"quant_method\":\"gptq\",\"checkpoint_format\":\"GPTQ\"", true);
+    check_packing("\"quant_method\":\"gptq\",\"format\":\"GPTQ_V2\"", false);
+    check_packing("\"quant_method\":\"gptq\",\"format\":\"gptq\","
+                  "\"checkpoint_format\":\"gptq_v2\"",
+                  false);
+}
+
 static void check_refused(void)
 {
     hil_config config;
@@ -148,6 +171,12 @@ static void check_refused(void)
     check_bad(LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4,"
                     "\"checkpoint_format\":\"marlin\"}}",
               "another checkpoint_format");
+    check_bad(LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4,"
+                    "\"format\":\"marlin\"}}",
+              "another checkpoint_format");
+    check_bad(LLAMA ",\"quantization_config\":{\"quant_method\":\"awq\",\"bits\":4,"
+                    "\"format\":\"gemv\"}}",
+              "another version than gemm");
     check_bad(LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4,"
                     "\"group_size\":0}}",
               "groups of that size");
@@ -391,6 +420,7 @@ int main(void)
 {
     check_golden();
     check_deepseek();
+    check_packings();
     check_refused();
     check_sizes();
     check_numbers_refused();

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { CLASS_MOST = 200 }; /* bytes of the name of a class, and of its module */
+
 typedef hil_pickle_value value;
 
 typedef struct hil_pickle_machine {
@@ -223,6 +225,9 @@ static hil_status push_stack_global(machine *m)
     HIL_TRY(pop(m, &module));
     if (name->kind != HIL_PICKLE_TEXT || module->kind != HIL_PICKLE_TEXT)
         return broken(m, "a class has no name");
+    if (strnlen(module->text, CLASS_MOST + 1) > CLASS_MOST ||
+        strnlen(name->text, CLASS_MOST + 1) > CLASS_MOST) /* a copy of them costs three bytes */
+        return broken(m, "a class has a name that is too long");
     char *text;
     size_t size = strlen(module->text) + strlen(name->text) + 2;
     HIL_TRY(new_value(m, HIL_PICKLE_GLOBAL, &v));

@@ -78,6 +78,26 @@ static void check_refusals(void)
     CHECK_FAILS(hil_torch_weights_parse(&file, "", 0, "x"), HIL_ERR_INPUT, "no zip archive");
 }
 
+/* A class may be named by texts that are used again and again, so names are short. */
+static hil_status parse_class(unsigned char size)
+{
+    char bytes[4 + 255 + 6] = {(char)0x80, 2, 'U', (char)size};
+    hil_pickle pickle;
+    memset(bytes + 4, 'n', size);
+    memcpy(bytes + 4 + size, "q\0h\0\x93.", 6);
+    HIL_TRY(hil_pickle_parse(&pickle, bytes, (size_t)size + 10, "memory"));
+    CHECK(pickle.root->kind == HIL_PICKLE_GLOBAL && strlen(pickle.root->text) == 2u * size + 1);
+    hil_pickle_free(&pickle);
+    return HIL_OK;
+}
+
+static void check_class(void)
+{
+    CHECK_OK(parse_class(1));
+    CHECK_OK(parse_class(200));
+    CHECK_FAILS(parse_class(201), HIL_ERR_INPUT, "a class has a name that is too long at byte");
+}
+
 /* Cut off anywhere, the file has no directory any more; with any byte changed it is refused, or all
    of its tensors can still be read. */
 static void check_damage(void)
@@ -115,6 +135,7 @@ int main(void)
     check_weights();
     check_folder();
     check_refusals();
+    check_class();
     check_damage();
     CHECK_MEMORY(open_close(GOLDEN "weights.bin"));
     return 0;

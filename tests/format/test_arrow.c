@@ -100,6 +100,44 @@ static void refuse(const char *name, const char *key, const char *words)
     hil_bytes_free(&bytes);
 }
 
+static void put(char *at, uint32_t number)
+{
+    memcpy(at, &number, sizeof number);
+}
+
+/* A stream with a schema of `count` columns, all of which are one field with a long name. */
+static hil_status open_shared(uint32_t count)
+{
+    enum { NAME = 1000, LIST = 48, MOST = 64 };
+    /* Offsets of the fields of a message, a schema and a field: 0 has none. */
+    static const uint16_t message[] = {10, 12, 4, 6, 8}, schema[] = {8, 8, 0, 4},
+                          field[] = {10, 12, 4, 0, 8};
+    char bytes[8 + LIST + 4 * MOST + 28 + NAME + 4] = "\xff\xff\xff\xff";
+    char *m = bytes + 8;
+    uint32_t at = LIST + 4 * count, size = at + 28 + NAME;
+    hil_arrow *file;
+    put(bytes + 4, size);
+    put(m, 16);
+    memcpy(m + 4, message, sizeof message);
+    put(m + 16, 12);
+    put(m + 20, 4 | 1 << 16); /* version and type */
+    put(m + 24, 36 - 24);
+    memcpy(m + 28, schema, sizeof schema);
+    put(m + 36, 8);
+    put(m + 40, 44 - 40);
+    put(m + 44, count);
+    for (uint32_t i = 0; i < count; ++i) put(m + LIST + 4 * i, at + 12 - (LIST + 4 * i));
+    memcpy(m + at, field, sizeof field);
+    put(m + at + 12, 12);
+    put(m + at + 16, 8);
+    put(m + at + 20, 1); /* a column of nulls */
+    put(m + at + 24, NAME);
+    memset(m + at + 28, 'n', NAME);
+    hil_status status = hil_arrow_parse(&file, bytes, 8 + size, "t.arrow");
+    hil_arrow_close(file);
+    return status;
+}
+
 static void check_refusals(void)
 {
     static const char *const skipped[] = {"date",  "view",  "listview", "runs",
@@ -109,6 +147,8 @@ static void check_refusals(void)
     refuse("refused_bytes", "text", "row 1: column \"text\" is not UTF-8");
     refuse("refused_bytes", "big", "row 1: column \"big\" has a number of more than 63 bits");
     refuse("texts-stream", "text", "row 50: column \"text\" makes it longer than 99 B");
+    CHECK_OK(open_shared(1));
+    CHECK_FAILS(open_shared(64), HIL_ERR_INPUT, "its schema is not valid");
     refuse("odd-stream", "map", "column \"map\" is or has a map");
     for (size_t i = 0; i < sizeof skipped / sizeof *skipped; ++i)
         refuse("odd-stream", skipped[i], "holds neither text nor numbers");

@@ -36,6 +36,7 @@ typedef struct reading {
     hil_arrow_schema *schema;
     const hil_arrow_file *file;
     hil_flat *flat;
+    size_t names; /* bytes of all so far */
 } reading;
 
 static hil_status not_valid(const reading *r)
@@ -103,7 +104,8 @@ static hil_status add_node(reading *r, size_t field, size_t *at)
     size_t size = 0, bad;
     hil_arrow_schema *schema = r->schema;
     const char *name = field ? hil_flat_text(r->flat, field, 0, &size) : NULL;
-    if (schema->nodes == MOST || (size && memchr(name, 0, size)) ||
+    r->names += size; /* fields may share one; those with a dictionary are read twice */
+    if (schema->nodes == MOST || r->names > 2 * r->flat->size || (size && memchr(name, 0, size)) ||
         (size && hil_utf8_check(name, size, &bad) != size))
         return not_valid(r);
     HIL_TRY(HIL_GROW(&schema->node, &schema->room, schema->nodes + 1));
@@ -156,7 +158,7 @@ static hil_status read_fields(reading *r, size_t vector, size_t count, int depth
 hil_status hil_arrow_schema_read(hil_arrow_schema *schema, const hil_arrow_file *file,
                                  hil_flat *flat, size_t table)
 {
-    reading r = {schema, file, flat};
+    reading r = {.schema = schema, .file = file, .flat = flat};
     size_t count, at;
     size_t fields = hil_flat_vector(flat, table, 1, 4, &count);
     if (hil_flat_integer(flat, table, 0, 2, 0) != 0)

@@ -145,6 +145,19 @@ static hil_status unpack(const json_t *object, hil_config_text *out)
     return HIL_OK;
 }
 
+/* The same of a text model that has inherited quantization_config. Releases it on failure. */
+static hil_status unpack_text(hil_config_text *out)
+{
+    const json_t *quantized = json_object_get(out->object, "quantization_config");
+    const char *method = json_string_value(json_object_get(quantized, "quant_method"));
+    hil_status status = method ? read_packing(quantized, method, &out->packing) : HIL_OK;
+    if (out->packing.method) json_object_del(out->object, "quantization_config");
+    if (status == HIL_OK) return HIL_OK;
+    json_decref(out->object);
+    out->object = NULL;
+    return status;
+}
+
 hil_status hil_config_text_find(const json_t *object, hil_config_text *out)
 {
     const json_t *part = json_object_get(object, "text_config");
@@ -163,7 +176,7 @@ hil_status hil_config_text_find(const json_t *object, hil_config_text *out)
     straighten(out->object, "rope_parameters");
     snprintf(out->whole, sizeof out->whole, "%s", type_of(object));
     list_left_out(object, out->left_out);
-    return HIL_OK;
+    return unpack_text(out);
 }
 
 hil_status hil_config_text_write(hil_bytes *bytes)

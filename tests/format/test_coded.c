@@ -3,7 +3,7 @@
 #include "check.h"
 #include "format/coded.h"
 #include "format/stacked.h"
-#include "model/config.h"
+#include "model/config_text.h"
 
 #define GOLDEN HIL_TESTS "/golden/coded/"
 
@@ -47,6 +47,39 @@ static void check_form(const char *form)
     CHECK_OK(hil_stacked_open(&file, path, &config));
     check_numbers(file, form);
     hil_safetensors_close(file);
+}
+
+/* The same weights in a folder with images, whose config.json says of the whole how they are kept.
+ */
+static void check_whole(void)
+{
+    hil_config config;
+    hil_bytes bytes;
+    json_t *text;
+    hil_safetensors *file;
+    CHECK_OK(hil_bytes_read(&bytes, GOLDEN "awq/config.json"));
+    CHECK_OK(hil_json_parse(bytes.data, bytes.size, "awq", &text));
+    json_t *form = json_incref(json_object_get(text, "quantization_config"));
+    json_object_del(text, "quantization_config");
+    json_t *whole = json_pack("{s:s,s:o,s:o}", "model_type", "llava", "text_config", text,
+                              "quantization_config", form);
+    hil_bytes_free(&bytes);
+    bytes.data = json_dumps(whole, 0);
+    bytes.size = strlen(bytes.data);
+    CHECK_OK(hil_config_parse(&config, bytes.data, bytes.size, "llava"));
+    CHECK(config.packing.method == HIL_PACKING_AWQ && config.whole[0]);
+    CHECK_OK(hil_stacked_open(&file, GOLDEN "awq", &config));
+    check_numbers(file, "awq");
+    hil_safetensors_close(file);
+    CHECK_OK(hil_config_text_write(&bytes));
+    CHECK(!strstr(bytes.data, "quantization_config"));
+    hil_bytes_free(&bytes);
+    json_object_set_new(form, "bits", json_integer(3));
+    char *refused = json_dumps(whole, 0);
+    CHECK_FAILS(hil_config_parse(&config, refused, strlen(refused), "llava"), HIL_ERR_INPUT,
+                "weights of awq with other than 4 bits");
+    free(refused);
+    json_decref(whole);
 }
 
 /* Group 0 for all inputs is how some files say that the groups are in order. */
@@ -132,6 +165,7 @@ int main(void)
 {
     static const char *const forms[] = {"gptq", "gptq_order", "gptq_8", "gptq_2", "awq"};
     for (size_t i = 0; i < sizeof forms / sizeof *forms; ++i) check_form(forms[i]);
+    check_whole();
     check_no_order();
     check_refusals();
     CHECK_MEMORY(open_changed(CODES ZEROS SCALES));

@@ -114,29 +114,44 @@ static void copy_tokens(writing *w, int64_t begin, int64_t end, bool learned)
     }
 }
 
-/* Writes a sequence of which each example has the answer of the one before. One with a single
-   example has no other answers, and no targets. */
+/* Which answer of its record a learned document is: 0 the first one, 1 that after it. */
+typedef struct place {
+    int64_t documents; /* before it in its sequence */
+    int side;
+} place;
+
+/* Goes on to the next document; `learned`: the one at hand is. */
+static void pass_document(place *p, bool learned)
+{
+    p->side = ++p->documents % 2 ? p->side + learned : 0;
+}
+
+/* Writes a sequence: [Note: mismatched answers]. Where no other record has such an answer, an
+   example stays as it is, without targets. */
 static void mismatch_sequence(writing *w, int64_t begin, int64_t end)
 {
     document d;
-    example last = {0}, before;
-    int64_t count = 0;
-    for (int64_t at = begin; at < end; at = d.end) {
+    example before[2] = {{{0}, 0}};
+    int64_t count[2] = {0};
+    place p = {0};
+    for (int64_t at = begin; at < end; at = d.end, pass_document(&p, d.learned > 0)) {
         d = document_at(w->from, at);
-        if (d.learned) last = example_of(w->from, &d), ++count;
+        if (!d.learned) continue;
+        before[p.side] = example_of(w->from, &d);
+        ++count[p.side];
     }
-    before = last;
-    for (int64_t at = begin; at < end; at = d.end) {
+    p = (place){0};
+    for (int64_t at = begin; at < end; at = d.end, pass_document(&p, d.learned > 0)) {
         d = document_at(w->from, at);
         w->begin = w->at;
-        if (!d.learned || count < 2) {
+        if (!d.learned || count[p.side] < 2) {
             copy_tokens(w, d.begin, d.end, false);
             continue;
         }
         example own = example_of(w->from, &d);
         copy_tokens(w, own.all.begin, own.answer, false);
-        copy_tokens(w, before.answer, before.all.end, true);
-        before = own;
+        copy_tokens(w, before[p.side].answer, before[p.side].all.end, true);
+        before[p.side] = own;
     }
 }
 

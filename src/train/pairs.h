@@ -23,10 +23,12 @@ hil_pairs_size hil_pairs_measure(const hil_batch *batch, const hil_preference_lo
 void hil_pairs_read_prompts(const hil_batch *batch, int32_t *target);
 
 /* [Note: mismatched answers] The kl of kto is a mean over answers that were given to other prompts.
-   They are those of the step itself: in each sequence an example gets the answer of the one before
-   it, the first that of the last, so that the sequence stays as long as it was. Sequences of a
-   single example take no part. The mean over the whole step, on all ranks, is known before its loss
-   is computed: the other batch runs first, without gradients.
+   They are those of the step itself: in each sequence an example gets the answer of the record
+   before it, that of the first record the answer of the last, so that the sequence stays as long as
+   it was. Of records that are pairs, chosen answers change places like single ones, and rejected
+   ones among themselves; so none meets its own prompt. Where there is but one, it takes no part.
+   The mean over the whole step, on all ranks, is known before its loss is computed: the other batch
+   runs first, without gradients.
 
    Writes the other batch to `arrays`, four times as many numbers as `batch` has places. */
 void hil_pairs_mismatch(const hil_batch *batch, int32_t *arrays, hil_batch *out);

@@ -207,11 +207,10 @@ static hil_status read_label(const json_t *object, hil_record *record)
     return hil_fail(HIL_ERR_INPUT, "\"label\" must be true or false");
 }
 
-/* A pair is two answers with labels. */
+/* A pair is two answers with labels; what else it has is ignored. */
 static hil_status read_judged(const json_t *object, hil_record *record)
 {
-    if (!has(object, "label") && fits(HIL_FORMAT_PREFERENCE, object))
-        return read_pair(object, record);
+    if (!has(object, "label") || !fits(HIL_FORMAT_PROMPT, object)) return read_pair(object, record);
     HIL_TRY(read_label(object, record));
     return read_plain(object, true, record);
 }

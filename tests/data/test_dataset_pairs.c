@@ -149,6 +149,8 @@ static void check_judged(void)
                "[a_b_.[.[.[c_d_.[x_y_.[x_z_.[..");
     CHECK_TEXT(judged(JUDGED("ab", "c", "0, \"hash\": 18446744073709551615"), 8), "[.[ab_c_.[...");
     CHECK_TEXT(judged(JUDGED("a", "bcdefghij", "\"False\""), 6), "[.[a_b_c_d_e");
+    CHECK_TEXT(judged("{\"chosen\": \"ab\", \"rejected\": \"ac\", \"label\": 7}\n", 8),
+               "[a_b_.[a_c_.[..");
     CHECK_TEXT(judged("{\"prompt\": [" ASK "], \"completion\": [" GOOD "], \"label\": true}\n", 16),
                "[u:hi;a:_y_o_;[.[.....");
 }

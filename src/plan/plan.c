@@ -262,18 +262,27 @@ static hil_status choose_together(const hil_plan_request *r, const hil_observer 
     return HIL_OK;
 }
 
-/* Reserves host memory for the tokens of a step; with a device twice, for a pinned copy. */
+/* Host bytes of a token of a step: with a device a pinned copy of the batch too, with kto a batch
+   of mismatched answers, with orpo three arrays of the trainer's own. */
+static int token_bytes(const hil_plan_request *r)
+{
+    int bytes = HIL_TOKEN_BYTES * (r->device ? 2 : 1);
+    if (r->preference.kind == HIL_PREFER_KTO) bytes += HIL_TOKEN_BYTES;
+    if (r->preference.kind == HIL_PREFER_ORPO) bytes += 3 * (int)sizeof(int32_t);
+    return bytes;
+}
+
+/* Reserves host memory for the tokens of a step. */
 static hil_status reserve_tokens(const hil_plan_request *r, hil_planned *out)
 {
-    uint64_t bytes = (uint64_t)(r->sequences * r->length) * HIL_TOKEN_BYTES * (r->device ? 2 : 1);
+    uint64_t bytes = (uint64_t)(r->sequences * r->length) * (uint64_t)token_bytes(r);
     char need[32], have[32];
     if (bytes >= out->budget.host)
         return hil_fail(HIL_ERR_BUDGET,
                         "the tokens of a batch take %s of host memory (%lld x %lld tokens of %d "
                         "bytes), but it may use %s: give more --host-memory, or a smaller --batch",
                         hil_text_bytes(need, bytes), (long long)r->sequences, (long long)r->length,
-                        HIL_TOKEN_BYTES * (r->device ? 2 : 1),
-                        hil_text_bytes(have, out->budget.host));
+                        token_bytes(r), hil_text_bytes(have, out->budget.host));
     out->tokens = (size_t)bytes;
     out->budget.host -= (size_t)bytes;
     return HIL_OK;

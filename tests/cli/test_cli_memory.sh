@@ -97,3 +97,9 @@ import json, sys
 step, tokens = json.loads(open(sys.argv[1]).readline()), int(sys.argv[2])
 assert tokens << 20 < step["host_peak"] <= tokens + 8 << 20, step["host_peak"]
 END
+
+# kto has a second batch, orpo three arrays of four.
+for loss in "$((2 * tokens)).0 kto" "$((7 * tokens / 4)).[05] orpo"; do
+    run 0 plan ${tiny/32M/64M} --host-memory $((2 * tokens + 8))M --adapter lora --loss "${loss#* }"
+    grep -qE "^tokens of the batch +- +${loss% *} MiB" "$work/out" || die "no row: $(cat "$work/out")"
+done

@@ -98,6 +98,8 @@ int main(void)
         {"gpt2", "bf16", 1, 250, 3072, 0, false, false, "host", "apo_zero"},
         {"llama", "bf16", 1, 250, 300, 0, false, true, NULL, "orpo"},
         {"gpt2", "fp32", 2, 400, 700, 2000, false, false, NULL, "simpo"},
+        {"llama", "bf16", 1, 250, 300, 0, false, true, NULL, "kto"},
+        {"gpt2", "fp32", 2, 400, 700, 2000, true, false, NULL, "kto"},
         {"llama", "fp8", 1, 250, 300, 0, false, true, NULL, NULL},
         {"gpt2", "fp8", 2, 300, 400, 2000, false, false, NULL, NULL},
     };

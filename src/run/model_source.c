@@ -233,12 +233,11 @@ static hil_status check_pairs(const hil_source *s, hil_dataset_options *o)
         return hil_fail(HIL_ERR_USAGE,
                         "--format preference is for losses that compare answers, as --loss dpo");
     if (!s->loss) return HIL_OK;
-    if (o->format != HIL_FORMAT_AUTO && o->format != HIL_FORMAT_PREFERENCE)
-        return hil_fail(HIL_ERR_USAGE,
-                        "--loss %s learns from pairs of answers: leave --format out, or give "
-                        "--format preference",
-                        s->loss);
     bool single = strcmp(s->loss, "kto") == 0;
+    if (o->format != HIL_FORMAT_AUTO && o->format != HIL_FORMAT_PREFERENCE)
+        return hil_fail(HIL_ERR_USAGE, "--loss %s learns from %s: leave --format out", s->loss,
+                        single ? "answers with labels, and from pairs of answers"
+                               : "pairs of answers");
     if (o->answers == HIL_ANSWERS_ALL)
         return hil_fail(HIL_ERR_USAGE, "--loss %s compares answers alone, not --train-on all",
                         s->loss);

@@ -265,7 +265,10 @@ static void check_refused(job_place *place)
     char out[JOB_PATH];
     hil_train_options options = pair_options(place, job_path(place, out, "refused"));
     options.format = "prompt";
-    refuse(&options, "leave --format out");
+    refuse(&options, "--loss dpo learns from pairs of answers: leave --format out");
+    options.loss = "kto";
+    refuse(&options, "--loss kto learns from answers with labels, and from pairs of answers");
+    options.loss = "dpo";
     options.format = "preference";
     options.train_on = "all";
     refuse(&options, "compares answers alone");

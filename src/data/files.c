@@ -98,8 +98,8 @@ static hil_status add_saved(hil_files *files, const char *folder, const char *na
                     "%s: missing, although state.json names it; copy the folder again", path);
 }
 
-/* Takes what a folder of datasets.save_to_disk says that it holds: other .arrow files in it are what
-   was computed of them. *found: it is such a folder. */
+/* Takes what a folder of datasets.save_to_disk says that it holds: other .arrow files in it are
+   what was computed of them. *found: it is such a folder. */
 static hil_status add_dataset(hil_files *files, const char *folder, bool *found)
 {
     json_t *object, *item;

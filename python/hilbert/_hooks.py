@@ -26,13 +26,14 @@ import gc
 import sys
 import threading
 import weakref
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, NoReturn, Optional, Sequence, Tuple
 
 import torch
 from torch import nn
 
 from . import _c
-from ._activations import Activations, View
+from ._activations import Activations
+from ._saved import SavedTensors
 from ._slots import ModelSlot
 from ._store import Store
 from ._transforms import differentiates, outside_of_transforms
@@ -42,70 +43,6 @@ _push = torch._C._autograd._push_saved_tensors_default_hooks
 _pop = torch._C._autograd._pop_saved_tensors_default_hooks
 _top = torch._C._autograd._top_saved_tensors_default_hooks
 _hooks_are_enabled = torch._C._autograd._saved_tensors_hooks_is_enabled
-
-
-class _Reference(NamedTuple):
-    """A saved tensor that is a view of a parameter."""
-
-    slot: ModelSlot
-    dtype: torch.dtype
-    size: Tuple[int, ...]
-    stride: Tuple[int, ...]
-    offset: int
-    changes: int  # of the store's weights until then
-
-
-class _Saved(NamedTuple):
-    """A saved tensor that is none, and how often it had been changed in place."""
-
-    tensor: torch.Tensor
-    version: int
-
-
-class _Outer(NamedTuple):
-    """A saved tensor that the hooks below ours packed."""
-
-    unpack: Any
-    packed: Any
-
-
-class Packing:
-    """Hooks for saved tensors. Below other hooks, such as those of torch.utils.checkpoint, these
-    get what is no parameter."""
-
-    def __init__(self, uses: "Uses", outer: Optional[Tuple[Any, Any]]) -> None:
-        self.uses = uses
-        self.outer = outer
-        self.activations = uses.activations
-
-    def pack(self, tensor: torch.Tensor) -> Any:
-        store = self.uses.store
-        slot = store.live.get(tensor.untyped_storage().data_ptr())
-        if slot is not None:
-            return _Reference(slot, tensor.dtype, tensor.size(), tensor.stride(),
-                              tensor.storage_offset(), store.changes)
-        if self.outer is None:
-            view = self.activations.pack(tensor) if self.activations is not None else None
-            return view or _Saved(tensor.detach(), tensor._version)
-        if isinstance(tensor, nn.Parameter):  # its data will be others when they look at it
-            tensor = tensor.detach()
-        return _Outer(self.outer[1], self.outer[0](tensor))
-
-    def unpack(self, packed: Any) -> torch.Tensor:
-        if isinstance(packed, _Saved):
-            if packed.tensor._version != packed.version:
-                raise RuntimeError("a tensor that backward needs was modified by an inplace operation: "
-                                   f"shape {list(packed.tensor.shape)}, version "
-                                   f"{packed.tensor._version} instead of {packed.version}")
-            return packed.tensor
-        if isinstance(packed, View):
-            return self.activations.unpack(packed)
-        if isinstance(packed, _Outer):
-            return packed.unpack(packed.packed)
-        weights = self.uses.take_again(packed.slot, packed.changes)
-        if packed.dtype != weights.dtype:
-            weights = weights.view(packed.dtype)
-        return weights.as_strided(packed.size, packed.stride, packed.offset)
 
 
 class _Frame:
@@ -410,9 +347,9 @@ class Uses:
     def _push_packing(self, frame: _Frame) -> None:
         outer = _top(True)
         top = getattr(outer[0], "__self__", None) if outer else None
-        if not (isinstance(top, Packing) and top.uses is self):
-            packing = Packing(self, outer)
-            _push(packing.pack, packing.unpack)
+        if not (isinstance(top, SavedTensors) and top.uses is self):
+            saved = SavedTensors(self, outer)
+            _push(saved.pack, saved.unpack)
             frame.packing = True
 
     # Uses elsewhere.

@@ -1,7 +1,6 @@
 /* files.c - expands folders and patterns to a sorted list of files. */
 #include "data/files.h"
 
-#include "base/json.h"
 #include "data/file_type.h"
 #include "io/file.h"
 
@@ -56,18 +55,10 @@ static hil_status add_entry(void *context, const char *folder, const char *name)
 static hil_status read_list(const char *folder, const char *name, const char *key, json_t **object,
                             const json_t **list)
 {
-    char path[HIL_PATH_MAX];
-    hil_bytes bytes;
-    *object = NULL;
     *list = NULL;
-    HIL_TRY(hil_path_join(path, folder, name));
-    if (!hil_file_exists(path)) return HIL_OK;
-    HIL_TRY(hil_bytes_read(&bytes, path));
-    hil_status status = hil_json_parse(bytes.data, bytes.size, path, object);
-    hil_bytes_free(&bytes);
-    if (status == HIL_OK && json_is_array(json_object_get(*object, key)))
-        *list = json_object_get(*object, key);
-    return status;
+    HIL_TRY(hil_file_parse(folder, name, object));
+    if (json_is_array(json_object_get(*object, key))) *list = json_object_get(*object, key);
+    return HIL_OK;
 }
 
 /* Refuses a folder with several splits of a dataset, of which all would be taken. */

@@ -83,6 +83,19 @@ bool hil_file_exists(const char *path)
     return access(path, F_OK) == 0;
 }
 
+hil_status hil_file_parse(const char *folder, const char *name, json_t **out)
+{
+    char path[HIL_PATH_MAX];
+    hil_bytes bytes;
+    *out = NULL;
+    HIL_TRY(hil_path_join(path, folder, name));
+    if (!hil_file_exists(path)) return HIL_OK;
+    HIL_TRY(hil_bytes_read(&bytes, path));
+    hil_status status = hil_json_parse(bytes.data, bytes.size, path, out);
+    hil_bytes_free(&bytes);
+    return status;
+}
+
 /* Makes the name of a new folder durable. */
 static hil_status sync_parent(const char *path)
 {

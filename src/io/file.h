@@ -2,6 +2,7 @@
 #ifndef HIL_IO_FILE_H
 #define HIL_IO_FILE_H
 
+#include "base/json.h"
 #include "base/text.h"
 
 /* A file's bytes, followed by a NUL. Owns the memory. Files that other processes can change are
@@ -17,6 +18,9 @@ hil_status hil_bytes_read_stream(hil_bytes *bytes, const char *path);
 void hil_bytes_free(hil_bytes *bytes);
 
 bool hil_file_exists(const char *path);
+/* Parses the JSON of a folder's file. *out is NULL where there is no such file; the caller releases
+   it with json_decref. */
+hil_status hil_file_parse(const char *folder, const char *name, json_t **out);
 /* Opens an unlinked file for reading and writing, mode 0600; the caller owns *fd. */
 hil_status hil_file_open_nameless(const char *folder, int *fd);
 

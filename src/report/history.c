@@ -117,18 +117,6 @@ hil_status hil_history_each(const char *folder, hil_history_visit *visit, void *
     return status;
 }
 
-static hil_status read_about(hil_history *h, const char *folder)
-{
-    char path[HIL_PATH_MAX];
-    hil_bytes content;
-    HIL_TRY(hil_path_join(path, folder, "run.json"));
-    if (!hil_file_exists(path)) return HIL_OK;
-    HIL_TRY(hil_bytes_read(&content, path));
-    hil_status status = hil_json_parse(content.data, content.size, path, &h->about);
-    hil_bytes_free(&content);
-    return status;
-}
-
 static hil_status add_line(void *context, const char *line, size_t size, const char *what)
 {
     json_t *object;
@@ -147,7 +135,7 @@ hil_status hil_history_read_metrics(hil_history *h, const char *folder)
 
 hil_status hil_history_read(hil_history *h, const char *folder)
 {
-    HIL_TRY(read_about(h, folder));
+    HIL_TRY(hil_file_parse(folder, "run.json", &h->about));
     return hil_history_read_metrics(h, folder);
 }
 

@@ -2,7 +2,6 @@
 #include "text/chat_template.h"
 
 #include "base/hash.h"
-#include "base/json.h"
 #include "io/file.h"
 
 #include <string.h>
@@ -29,20 +28,11 @@ static hil_status no_memory(const char *folder)
 /* Reads the JSON object in a file of the folder; NULL if there is no such file. */
 static hil_status read_object(const char *folder, const char *name, json_t **out)
 {
-    char path[HIL_PATH_MAX];
-    hil_bytes bytes;
+    HIL_TRY(hil_file_parse(folder, name, out));
+    if (!*out || json_is_object(*out)) return HIL_OK;
+    json_decref(*out);
     *out = NULL;
-    HIL_TRY(hil_path_join(path, folder, name));
-    if (!hil_file_exists(path)) return HIL_OK;
-    HIL_TRY(hil_bytes_read(&bytes, path));
-    hil_status status = hil_json_parse(bytes.data, bytes.size, path, out);
-    hil_bytes_free(&bytes);
-    if (status == HIL_OK && !json_is_object(*out)) {
-        json_decref(*out);
-        *out = NULL;
-        status = hil_fail(HIL_ERR_INPUT, "%s: not a JSON object", path);
-    }
-    return status;
+    return hil_fail(HIL_ERR_INPUT, "%s/%s: not a JSON object", folder, name);
 }
 
 /* Reads a template in its own file; *out stays NULL if there is none. */

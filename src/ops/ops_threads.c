@@ -14,15 +14,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ATTR_MOST 128
-
 /* Whose turn it is: the operation's thread and the stream's thread never run at the same time. */
 typedef enum turn { TURN_STREAM, TURN_OPERATION, TURN_OVER } turn;
 
 typedef struct later {
     hil_op_call call;
     bool backward;
-    _Alignas(16) unsigned char attr[ATTR_MOST];
+    void *attr; /* a copy; NULL: the operation has none */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -41,12 +39,15 @@ static later *list;
 
 static hil_status create_later(const hil_op_call *call, bool backward, later **out)
 {
-    later *l;
-    HIL_TRY(HIL_ALLOC(1, &l));
+    later *l = NULL;
+    hil_status status;
+    HIL_TRY_DONE(HIL_ALLOC(1, &l));
     l->call = *call;
     l->backward = backward;
-    assert(call->op->attr_size <= ATTR_MOST);
-    if (call->attr) memcpy(l->attr, call->attr, call->op->attr_size);
+    if (call->attr) {
+        HIL_TRY_DONE(hil_alloc(call->op->attr_size, 1, &l->attr));
+        memcpy(l->attr, call->attr, call->op->attr_size);
+    }
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->changed, NULL);
     pthread_mutex_lock(&list_lock);
@@ -54,7 +55,10 @@ static hil_status create_later(const hil_op_call *call, bool backward, later **o
     list = l;
     pthread_mutex_unlock(&list_lock);
     *out = l;
-    return HIL_OK;
+    l = NULL;
+done:
+    hil_free(l);
+    return status;
 }
 
 static void destroy_later(later *l)
@@ -66,6 +70,7 @@ static void destroy_later(later *l)
     pthread_mutex_unlock(&list_lock);
     pthread_mutex_destroy(&l->lock);
     pthread_cond_destroy(&l->changed);
+    hil_free(l->attr);
     hil_free(l);
 }
 
@@ -119,7 +124,7 @@ static hil_status run_call(later *l)
     static const hil_op_source source = {find_weight, end_nothing, find_gradient, end_nothing};
     HIL_TRY(hil_pool_create(&l->call.pool, 1));
     l->call.device = NULL;
-    if (l->call.attr) l->call.attr = l->attr;
+    l->call.attr = l->attr;
     l->call.source = &source;
     l->call.owner = l;
     hil_status status = run_op(&l->call, l->backward);

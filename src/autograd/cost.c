@@ -41,7 +41,7 @@ double hil_cost_rest(const hil_work *work, const hil_speeds *speeds, hil_dtype c
 
 double hil_cost_expand(const hil_quant_tile *tile, size_t bytes, const hil_speeds *speeds)
 {
-    /* For each number on the CPU: measured. */
+    /* Operations of a loop for each number on the CPU: measured. */
     static const double operations[] = {[HIL_QUANT_NF4] = 120,
                                         [HIL_QUANT_NF4_PLAIN] = 120,
                                         [HIL_QUANT_INT8] = 55,

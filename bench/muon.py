@@ -2,11 +2,12 @@
 """muon.py - Muon beside AdamW: a GPT-2 of 124M parameters, from random weights, on real text.
 
     python3 bench/muon.py --data FILE --tokenizer FOLDER [--steps 500] [--batch 2] [--seq 256]
-        [--rates 3e-4,6e-4,1e-3] [--muon-rates 1e-3] [--device auto] [--work DIR] [--out FILE]
+        [--rates 3e-4,6e-4,1e-3] [--muon-rates 1e-3] [--device auto] [--work DIR]
 
 Every run sees the same windows in the same order. AdamW has the best of several learning rates, so
 that Muon is not compared with a rate that suits AdamW badly. A twentieth of the text is held out.
-Results of runs that have ended are kept in WORK, so that the same command continues.
+Results of runs that have ended are kept in WORK, so that the same command continues. The table is
+written to bench/results/<date>-muon-<machine>.md.
 """
 import argparse
 import datetime
@@ -15,7 +16,6 @@ import os
 import shutil
 import statistics
 import subprocess
-import sys
 
 import gpu
 import report
@@ -38,7 +38,8 @@ class Bench:
     def train(self, optimizer, rate):
         """The steps' losses and seconds, and the loss on the text that is held out."""
         a = self.args
-        out = os.path.join(a.work, f"{optimizer}-{rate}-{a.steps}x{a.batch}x{a.seq}")
+        text = os.path.basename(a.data)
+        out = os.path.join(a.work, f"{text}-{optimizer}-{rate}-{a.steps}x{a.batch}x{a.seq}")
         kept = out + ".json"
         if not os.path.exists(kept):
             command = [a.hilbert, "train", "--model", os.path.join(self.folder, "config.json"),
@@ -94,7 +95,6 @@ def parse():
     parser.add_argument("--muon-rates", default="1e-3", help="learning rates of Muon")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--work", default=os.path.join(ROOT, "build", "muon"))
-    parser.add_argument("--out", help="the table's file (default: in bench/results)")
     return parser.parse_args()
 
 
@@ -103,10 +103,10 @@ def main():
     bench = Bench(args)
     runs = [bench.train("adamw", rate) for rate in args.rates.split(",")]
     runs += [bench.train("muon", rate) for rate in args.muon_rates.split(",")]
-    name = "-".join(report.machine().lower().replace(",", "").split())
-    path = args.out or os.path.join(HERE, "results", f"{datetime.date.today()}-muon-{name}.md")
-    report.show(markdown(runs, args), path)
+    text = markdown(runs, args)
+    print(text)
+    report.write(f"muon {report.machine()}", "md", text)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

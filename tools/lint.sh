@@ -15,7 +15,7 @@ trap 'rm -f "$found"' EXIT
 
 files() { # files PATTERN...: those of the tree, sorted
     local folders=() folder names=()
-    for folder in src include tests fuzz bench examples tools docs cmake .ci; do
+    for folder in src include python tests fuzz bench examples tools docs cmake .ci; do
         [ -d "$folder" ] && folders+=("$folder")
     done
     for pattern; do names+=(-o -name "$pattern"); done
@@ -30,12 +30,14 @@ check_c() {
         LC_ALL=C xargs -r awk -v documents="$documents" -f "$here/lint.awk" -f "$here/lint_words.awk"
 }
 
-check_text() { # unfinished work outside C, white space, and shell that does not parse
+check_text() { # unfinished work outside C, white space, long scripts, and shell that does not parse
     local marker='\b(TO''DO|FIX''ME|XX''X|HA''CK)\b'
     files '*.sh' '*.py' '*.cmake' '*.md' '*.awk' | xargs -r grep -HnE "$marker" |
         sed 's/^\([^:]*:[0-9]*\):.*/\1: unfinished work marker/' || true
     files '*.sh' '*.py' '*.cmake' '*.awk' | xargs -r grep -HnE '[[:space:]]$' |
         sed 's/^\([^:]*:[0-9]*\):.*/\1: trailing white space/' || true
+    files '*.sh' '*.py' '*.awk' | xargs -r awk 'FNR == 601 {
+        print FILENAME ":601: the file has more than 600 lines: split it by noun" }'
     { files '*.sh'; if [ -f .ci/run ]; then echo .ci/run; fi; } | while read -r file; do
         bash -n "$file" 2>/dev/null || echo "$file:1: bash cannot parse it"
     done

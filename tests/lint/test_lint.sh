@@ -121,6 +121,7 @@ echo '/* other.c - wrong name. */' > "$tree/src/base/bad.c" && finds src/base/ba
 echo 'int x;' > "$tree/tests/base/test_x.c" && finds tests/base/test_x.c:1 'what is tested'
 plant src/base/bad.c 'int x; ' && finds src/base/bad.c:2 'trailing white space'
 plant src/base/bad.c '\tint x;' && finds src/base/bad.c:2 'tab'
+repeat 601 ': fine\n' > "$tree/tools/x.sh" && check=text finds tools/x.sh:601 'more than 600 lines'
 echo 'if then' > "$tree/tools/x.sh" && check=text finds tools/x.sh:1 'cannot parse'
 
 check=docs

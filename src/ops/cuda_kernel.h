@@ -40,6 +40,17 @@ static __device__ inline void hil_fault_report(hil_cuda_fault *fault, int64_t id
     fault->rows = rows;
 }
 
+/* Blocks for each of many rows of a grid, such as the heads of all sequences: (block, row). A
+   grid's second dimension ends at 65,535, so the rows are in the first one. */
+typedef struct hil_grid_block {
+    int64_t block, blocks, row;
+} hil_grid_block;
+
+static __device__ inline hil_grid_block hil_grid_block_of(int64_t blocks)
+{
+    return {blockIdx.x % blocks, blocks, blockIdx.x / blocks};
+}
+
 /* Like hil_row_gather, in another fixed order. */
 hil_status hil_op_cuda_gather(hil_device *device, const hil_gather &gather);
 

@@ -22,13 +22,15 @@ template <int D> static __global__ void __launch_bounds__(THREADS) find_most(con
     __shared__ unsigned most[1 + D];
     for (int i = threadIdx.x; i <= D; i += THREADS) most[i] = 0;
     __syncthreads();
-    int lane = threadIdx.x % WIDTH, b = blockIdx.y / j.groups, group = blockIdx.y % j.groups;
+    hil_grid_block block = hil_grid_block_of(j.k_tiles);
+    int64_t b = block.row / j.groups, group = block.row % j.groups;
+    int lane = threadIdx.x % WIDTH;
     unsigned k_most[HIL_WIDE] = {}, v_most = 0;
 #pragma unroll 4
     for (int i = 0; i < KEYS / TOKENS; ++i) {
-        int64_t at = blockIdx.x * KEYS + i * TOKENS + threadIdx.x / WIDTH;
+        int64_t at = block.block * KEYS + i * TOKENS + threadIdx.x / WIDTH;
         int n = at < j.tokens ? HIL_WIDE : 0;
-        int64_t place = (b * (int64_t)j.tokens + at) * j.kv_stride + group * D + lane * HIL_WIDE;
+        int64_t place = (b * j.tokens + at) * j.kv_stride + group * D + lane * HIL_WIDE;
         float k[HIL_WIDE], v[HIL_WIDE], sum = 0;
         hil_wide_read(hil_wide_load({(void *)j.k, HIL_BF16}, place, n), HIL_BF16, k);
         hil_wide_read(hil_wide_load({(void *)j.v, HIL_BF16}, place, n), HIL_BF16, v);
@@ -45,7 +47,7 @@ template <int D> static __global__ void __launch_bounds__(THREADS) find_most(con
     for (int i = 0; i < HIL_WIDE; ++i) atomicMax(&most[1 + lane * HIL_WIDE + i], k_most[i]);
     __syncthreads();
     for (int i = threadIdx.x; i <= D; i += THREADS)
-        atomicMax(&j.most[blockIdx.y * (1 + D) + i], most[i]);
+        atomicMax(&j.most[block.row * (1 + D) + i], most[i]);
 }
 
 /* Computes the numbers of each query of a tile: see ROW_NUMBERS. After the last token weights
@@ -254,7 +256,7 @@ static hil_status run(hil_device *device, const hil_cuda_attention *a, void *scr
     HIL_TRY(hil_cuda_check(device, cudaMemsetAsync(scratch, 0, area.zeros, on), "clear sums"));
     unsigned pairs = (unsigned)(a->batch * a->groups);
     unsigned all_tiles = (unsigned)(a->batch * a->heads * tiles);
-    find_most<D><<<dim3((unsigned)k_tiles, pairs), THREADS, 0, on>>>(j);
+    find_most<D><<<pairs *(unsigned)k_tiles, THREADS, 0, on>>>(j);
     make_rows<D><<<all_tiles, THREADS, 0, on>>>(j);
     cudaFuncSetAttribute(go_back<D>, cudaFuncAttributeMaxDynamicSharedMemorySize, S::ALL);
     go_back<D><<<pairs *(unsigned)k_tiles, THREADS, S::ALL, on>>>(m, j);

@@ -136,8 +136,9 @@ static __device__ inline int block_rows(void)
 
 static __device__ inline place find_place(int64_t heads, int64_t length)
 {
-    place p = {.b = blockIdx.y / heads, .head = blockIdx.y % heads};
-    p.first = (int64_t)blockIdx.x * block_rows();
+    hil_grid_block at = hil_grid_block_of((length + block_rows() - 1) / block_rows());
+    place p = {.b = at.row / heads, .head = at.row % heads};
+    p.first = at.block * block_rows();
     p.end = p.first + block_rows();
     p.row = p.first + threadIdx.x / 32 * ROWS;
     p.rows = length - p.row < ROWS ? length - p.row : ROWS;
@@ -370,8 +371,8 @@ static hil_status launch(hil_device *device, kernel *const by_size[4], const hil
                                                 cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                 (int)shared),
                            "reserve shared memory"));
-    dim3 grid(hil_blocks(a.queries, rows), (unsigned)(a.batch * heads));
-    run<<<grid, rows / ROWS * 32, shared, hil_cuda_of(device)->stream>>>(a);
+    unsigned blocks = hil_blocks(a.queries, rows) * (unsigned)(a.batch * heads);
+    run<<<blocks, rows / ROWS * 32, shared, hil_cuda_of(device)->stream>>>(a);
     return hil_cuda_launched(device, "attention");
 }
 

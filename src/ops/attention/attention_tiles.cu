@@ -191,9 +191,10 @@ static __global__ void __launch_bounds__(THREADS) attend(const hil_cuda_attentio
     extern __shared__ uint4 shared[];
     constexpr uint32_t BYTES = TILE * D * 2;
     uint32_t own = (uint32_t)__cvta_generic_to_shared(shared), tiles = own + BYTES;
-    int64_t b = blockIdx.y / a.heads, head = blockIdx.y % a.heads, T = a.queries;
-    int64_t group = head / (a.heads / a.groups);
-    int64_t start = (int64_t)(gridDim.x - 1 - blockIdx.x) * TILE;
+    int64_t T = a.queries;
+    hil_grid_block at = hil_grid_block_of((T + TILE - 1) / TILE);
+    int64_t b = at.row / a.heads, head = at.row % a.heads, group = head / (a.heads / a.groups);
+    int64_t start = (at.blocks - 1 - at.block) * TILE;
     int64_t last = start + TILE < T ? start + TILE : T;
     int64_t key = first_key(a, b, start) / TILE * TILE;
     load_tile<D>(own, {a.q.data, b * T + start, b * T + T, a.q_stride, head, a.dim});
@@ -292,9 +293,10 @@ typedef struct walk {
 template <bool KEYS> static __device__ inline walk begin_walk(const hil_cuda_attention &a)
 {
     int64_t heads = KEYS ? a.groups : a.heads, share = a.heads / a.groups, T = a.queries;
-    walk w = {.b = blockIdx.y / heads, .head = blockIdx.y % heads};
+    hil_grid_block at = hil_grid_block_of((T + TILE - 1) / TILE);
+    walk w = {.b = at.row / heads, .head = at.row % heads};
     w.group = KEYS ? w.head : w.head / share;
-    w.start = (int64_t)(KEYS ? blockIdx.x : gridDim.x - 1 - blockIdx.x) * TILE;
+    w.start = (KEYS ? at.block : at.blocks - 1 - at.block) * TILE;
     int64_t last = w.start + TILE < T ? w.start + TILE : T;
     if (!KEYS) {
         w.first = first_key(a, w.b, w.start) / TILE * TILE;
@@ -404,8 +406,8 @@ static hil_status launch(hil_device *device, kernel *run, const hil_cuda_attenti
                                                 cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                 (int)shared),
                            "reserve shared memory"));
-    dim3 grid(hil_blocks(a->queries, TILE), (unsigned)(a->batch * heads));
-    run<<<grid, THREADS, shared, hil_cuda_of(device)->stream>>>(*a);
+    unsigned blocks = hil_blocks(a->queries, TILE) * (unsigned)(a->batch * heads);
+    run<<<blocks, THREADS, shared, hil_cuda_of(device)->stream>>>(*a);
     return hil_cuda_launched(device, "attention");
 }
 

@@ -212,6 +212,7 @@ static hil_status run_parts(const hil_op_call *call, const hil_delta_job &d, hil
         g.chunk = end > each ? end - each : 0;
         g.chunks = end - g.chunk;
         g.begin = g.chunk * HIL_DELTA_CHUNK;
+        g.end = end * HIL_DELTA_CHUNK < d.length ? end * HIL_DELTA_CHUNK : d.length;
         g.last = end == d.chunks;
         if (!d.space) HIL_TRY(hil_delta_scan_again(call->device, d, g));
         HIL_TRY(hil_delta_scan_back(call->device, d, g));

@@ -43,10 +43,10 @@ typedef struct hil_delta_job {
     float *next;        /* after the last one; NULL: not wanted */
 } hil_delta_job;
 
-/* Backward. It has chunks [chunk, chunk + chunks), whose first position is `begin`; it has `room`
+/* Backward. It has chunks [chunk, chunk + chunks), which are positions [begin, end); it has `room`
    positions of each sequence for their numbers. */
 typedef struct hil_delta_back {
-    int64_t chunk, chunks, begin, room;
+    int64_t chunk, chunks, begin, end, room;
     bool last;      /* the chunks are those at the end */
     double *sums;   /* (B, T, H): decays added up from the beginning of a chunk */
     float *wrong;   /* (B, room, H, V): v - S'k; not in a state space, where it is v */

@@ -370,8 +370,9 @@ static __global__ void __launch_bounds__(THREADS, N > 4 ? 1 : 2)
     products(const hil_delta_job d, const hil_delta_back g)
 {
     __shared__ stage<N> s;
-    int64_t at = g.begin + (int64_t)blockIdx.x * ROWS, share = d.heads / d.key_heads;
-    int64_t b = blockIdx.y / d.key_heads, group = blockIdx.y % d.key_heads;
+    hil_grid_block block = hil_grid_block_of((g.end - g.begin + ROWS - 1) / ROWS);
+    int64_t at = g.begin + block.block * ROWS, share = d.heads / d.key_heads;
+    int64_t b = block.row / d.key_heads, group = block.row % d.key_heads;
     gradients<N> sum = {};
     part p = {};
     for (int64_t h = 0; h < share; ++h) {
@@ -395,10 +396,8 @@ hil_status hil_delta_products(hil_device *device, const hil_delta_job &d, const 
                   : d.key_dim <= 64  ? products<2>
                   : d.key_dim <= 128 ? products<4>
                                      : products<8>;
-    int64_t end = g.begin + g.chunks * HIL_DELTA_CHUNK;
-    dim3 grid(hil_blocks((end < d.length ? end : d.length) - g.begin, ROWS),
-              (unsigned)(d.batch * d.key_heads));
-    run<<<grid, THREADS, 0, hil_cuda_stream(device, HIL_STREAM_COMPUTE)>>>(d, g);
+    unsigned blocks = hil_blocks(g.end - g.begin, ROWS) * (unsigned)(d.batch * d.key_heads);
+    run<<<blocks, THREADS, 0, hil_cuda_stream(device, HIL_STREAM_COMPUTE)>>>(d, g);
     return hil_cuda_launched(device, "delta_rule's products");
 }
 
@@ -467,10 +466,11 @@ static __global__ void __launch_bounds__(THREADS)
 {
     __shared__ float ddecay[HIL_DELTA_CHUNK], dbeta[HIL_DELTA_CHUNK], dskip[HIL_DELTA_CHUNK];
     __shared__ float shared[WARPS];
-    part p = find_part(d, blockIdx.y, g.chunk + blockIdx.x);
-    int64_t size = d.key_dim * d.value_dim, sequence = blockIdx.y;
+    hil_grid_block at_hand = hil_grid_block_of(g.chunks);
+    int64_t size = d.key_dim * d.value_dim, sequence = at_hand.row;
+    part p = find_part(d, sequence, g.chunk + at_hand.block);
     const float *state = d.saved + (sequence * d.chunks + p.chunk) * size;
-    const float *end = g.ends + (sequence * g.chunks + blockIdx.x) * size;
+    const float *end = g.ends + (sequence * g.chunks + at_hand.block) * size;
     float whole = 0, da = 0, drate = 0, direct = 0;
     for (int64_t n = threadIdx.x; n < size; n += THREADS) whole = fmaf(state[n], end[n], whole);
     whole = block_sum(whole, shared) * factor_of_begin(d, g, p, p.end - 1);
@@ -503,7 +503,7 @@ static_assert(HIL_DELTA_CHUNK <= THREADS, "a thread has one position of a chunk"
 
 hil_status hil_delta_gates(hil_device *device, const hil_delta_job &d, const hil_delta_back &g)
 {
-    dim3 grid((unsigned)g.chunks, (unsigned)(d.batch * d.heads));
-    gates<<<grid, THREADS, 0, hil_cuda_stream(device, HIL_STREAM_COMPUTE)>>>(d, g);
+    unsigned blocks = (unsigned)(g.chunks * d.batch * d.heads);
+    gates<<<blocks, THREADS, 0, hil_cuda_stream(device, HIL_STREAM_COMPUTE)>>>(d, g);
     return hil_cuda_launched(device, "delta_rule's gates");
 }

@@ -28,8 +28,9 @@ template <int N> struct fetched {
 /* The block's columns of a head, and where their values come from. */
 typedef struct place {
     hil_delta_head at;
-    int64_t column; /* of the block, the first */
-    hil_view from;  /* v or dout */
+    int64_t sequence; /* of all heads of all sequences */
+    int64_t column;   /* of the block, the first */
+    hil_view from;    /* v or dout */
     int64_t offset,
         stride;     /* of the block's columns at position 0, from one position to the next */
     int lane, mine; /* of a thread: its lane, and its column in the block */
@@ -39,7 +40,10 @@ typedef struct place {
 
 static __device__ inline place find_place(const hil_delta_job &d)
 {
-    place p = {.at = hil_delta_head_of(d, blockIdx.y), .column = (int64_t)blockIdx.x * COLUMNS};
+    hil_grid_block block = hil_grid_block_of((d.value_dim + COLUMNS - 1) / COLUMNS);
+    place p = {.at = hil_delta_head_of(d, block.row),
+               .sequence = block.row,
+               .column = block.block * COLUMNS};
     p.from = d.x;
     p.offset = p.at.b * d.length * d.width + p.at.v + p.column;
     p.stride = d.width;
@@ -293,28 +297,28 @@ template <int N>
 static __global__ void __launch_bounds__(THREADS) scan(const hil_delta_job d, const hil_delta_back)
 {
     place p = find_place(d);
-    int64_t size = d.key_dim * d.value_dim, sequence = blockIdx.y;
+    int64_t size = d.key_dim * d.value_dim;
     column<N> state;
-    load_column(d, p, d.state ? d.state + sequence * size : NULL, state);
+    load_column(d, p, d.state ? d.state + p.sequence * size : NULL, state);
     int64_t offset = (p.at.b * d.length * d.heads + p.at.head) * d.value_dim + p.column;
-    float *saved = d.saved ? d.saved + sequence * d.chunks * size : NULL;
+    float *saved = d.saved ? d.saved + p.sequence * d.chunks * size : NULL;
     scan_range<N, false>(d, p, {0, d.length, d.out, offset}, state, saved);
-    if (d.next) store_column(d, p, d.next + sequence * size, state, false);
+    if (d.next) store_column(d, p, d.next + p.sequence * size, state, false);
 }
 
-/* Of chunk number blockIdx.z of those at hand. */
+/* Of chunk number blockIdx.y of those at hand. */
 template <int N>
 static __global__ void __launch_bounds__(THREADS)
     scan_again(const hil_delta_job d, const hil_delta_back g)
 {
     place p = find_place(d);
-    int64_t size = d.key_dim * d.value_dim, chunk = g.chunk + blockIdx.z;
+    int64_t size = d.key_dim * d.value_dim, chunk = g.chunk + blockIdx.y;
     range r = {.begin = chunk * HIL_DELTA_CHUNK, .to = {g.wrong, HIL_F32}};
     r.end = r.begin + HIL_DELTA_CHUNK < d.length ? r.begin + HIL_DELTA_CHUNK : d.length;
     r.offset =
         ((p.at.b * g.room + r.begin - g.begin) * d.heads + p.at.head) * d.value_dim + p.column;
     column<N> state;
-    load_column(d, p, d.saved + (blockIdx.y * d.chunks + chunk) * size, state);
+    load_column(d, p, d.saved + (p.sequence * d.chunks + chunk) * size, state);
     scan_range<N, true>(d, p, r, state, NULL);
 }
 
@@ -325,8 +329,6 @@ static __global__ void __launch_bounds__(THREADS)
     __shared__ tile<N> s;
     place p = find_place(d);
     int64_t size = d.key_dim * d.value_dim, stride = d.heads * d.value_dim;
-    int64_t end = g.begin + g.chunks * HIL_DELTA_CHUNK;
-    if (end > d.length) end = d.length;
     p.from = g.dout;
     p.offset = (p.at.b * d.length * d.heads + p.at.head) * d.value_dim + p.column;
     p.stride = stride;
@@ -334,18 +336,18 @@ static __global__ void __launch_bounds__(THREADS)
     int64_t room = (p.at.b * g.room * d.heads + p.at.head) * d.value_dim + p.column;
     column<N> after;
     fetched<N> f = {};
-    load_column(d, p, g.last ? NULL : g.carry + blockIdx.y * size, after);
-    int64_t at = (end - 1) / TILE * TILE;
-    fetch(d, p, at, (int)(end - at), f);
+    load_column(d, p, g.last ? NULL : g.carry + p.sequence * size, after);
+    int64_t at = (g.end - 1) / TILE * TILE;
+    fetch(d, p, at, (int)(g.end - at), f);
     for (; at >= g.begin; at -= TILE) {
-        int count = (int)(end - at < TILE ? end - at : TILE);
+        int count = (int)(g.end - at < TILE ? g.end - at : TILE);
         __syncthreads();
         fill(d, p, f, s);
         if (at > g.begin) fetch(d, p, at - TILE, TILE, f);
         __syncthreads();
-        if (at + TILE >= end || (at + TILE) % HIL_DELTA_CHUNK == 0)
+        if (at + TILE >= g.end || (at + TILE) % HIL_DELTA_CHUNK == 0)
             store_column(d, p,
-                         g.ends + (blockIdx.y * g.chunks + (at - g.begin) / HIL_DELTA_CHUNK) * size,
+                         g.ends + (p.sequence * g.chunks + (at - g.begin) / HIL_DELTA_CHUNK) * size,
                          after, false);
         for (int i = count - 1; i >= 0; --i) {
             float result;
@@ -358,7 +360,7 @@ static __global__ void __launch_bounds__(THREADS)
         if (g.dx.data)
             write_results(d, p, s, s.beta, count, {g.dx, values + at * d.width, d.width, g.add_dx});
     }
-    store_column(d, p, g.carry + blockIdx.y * size, after, false);
+    store_column(d, p, g.carry + p.sequence * size, after, false);
 }
 
 typedef void kernel(hil_delta_job d, hil_delta_back g);
@@ -370,7 +372,7 @@ static hil_status launch(hil_device *device, kernel *const by_size[4], const hil
     int size = 0;
     while (32 << size < d.key_dim) ++size;
     kernel *run = by_size[size];
-    dim3 grid(hil_blocks(d.value_dim, COLUMNS), (unsigned)(d.batch * d.heads), (unsigned)chunks);
+    dim3 grid(hil_blocks(d.value_dim, COLUMNS) * (unsigned)(d.batch * d.heads), (unsigned)chunks);
     run<<<grid, THREADS, 0, hil_cuda_stream(device, HIL_STREAM_COMPUTE)>>>(d, g);
     return hil_cuda_launched(device, "delta_rule");
 }

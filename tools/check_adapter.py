@@ -91,10 +91,17 @@ def check_adapters(hilbert, models, work):
             tokens = os.path.join(base, "tokens.npy")
             train(hilbert, base, tokens, out, kind)
             good &= compare(hilbert, base, out, tokens, " ".join([name, *kind]) + " by hilbert")
-    for name in ("mixtral", "qwen3_moe", "olmoe", "granitemoe"):
+    for name in sorted(os.listdir(models)):
+        base, out = os.path.join(models, name), os.path.join(work, name + "_all")
+        tokens = os.path.join(base, "tokens.npy")
+        if name not in NAMES and os.path.exists(tokens):
+            train(hilbert, base, tokens, out, [])
+            good &= compare(hilbert, base, out, tokens, name + " by hilbert")
+    for name in ("mixtral", "qwen2_moe", "qwen3_moe", "qwen3_next", "olmoe", "granitemoe", "hy_v3",
+                 "llama4", "gemma4_moe", "nemotron_h_moe"):
         base, out = os.path.join(models, name), os.path.join(work, name)
         tokens = os.path.join(base, "tokens.npy")
-        train(hilbert, base, tokens, out, ["--targets", "q_proj,*experts*"])
+        train(hilbert, base, tokens, out, ["--targets", "q_proj,*.experts.*"])
         good &= compare(hilbert, base, out, tokens, name + " with experts by hilbert")
     folders = os.path.join(GOLDEN, "adapters")
     for name in sorted(os.listdir(folders)):

@@ -74,6 +74,29 @@ ADAPTERS |= {
     "linear_attention_fused": ("qwen3_next", dict(
         r=2, lora_alpha=3, use_dora=True,
         target_modules=["in_proj_qkvz", "in_proj_ba", "out_proj", "q_proj", "shared_expert_gate"])),
+    # State spaces, and experts beside one for all tokens.
+    "state_space": ("granitemoehybrid", dict(
+        ALL, target_parameters=["experts.gate_up_proj", "experts.down_proj"])),
+    # Modules have other names in memory than in files, out_proj is refused, experts have a latent.
+    "state_space_renamed": ("nemotron_h_moe", dict(
+        r=2, lora_alpha=3, target_modules=["in_proj", "q_proj", "layers.1.mixer.fc1_latent_proj"],
+        target_parameters=["mixer.experts.up_proj", "mixer.experts.down_proj"])),
+    # PEFT takes the names of the shared expert's layers in target_modules for experts.
+    "linear_attention_all": ("qwen3_next", dict(ALL, lora_alpha=2)),
+    "beside_experts": ("deepseek_v3", dict(
+        r=2, lora_alpha=3, target_modules=["q_a_proj", "kv_b_proj"],
+        target_parameters=["gate_proj.weight", "up_proj.weight", "down_proj.weight"])),
+    # Of transposed experts PEFT takes rows for columns.
+    "experts_swapped": ("llama4", dict(
+        r=2, lora_alpha=3, target_modules=["q_proj", "shared_expert.up_proj"],
+        target_parameters=["experts.gate_up_proj", "experts.down_proj"])),
+    # The router is a linear layer.
+    "experts_router": ("gemma4_moe", dict(
+        r=2, lora_alpha=3, target_modules=["q_proj", "router.proj"],
+        target_parameters=["experts.gate_up_proj", "experts.down_proj"])),
+    # A linear layer before the blocks.
+    "inputs": ("gemma4", ALL),
+    "convolution": ("lfm2", dict(ALL, use_dora=True)),
 }
 # Of experts: the name in files, that of the parameter, the expert, and its rows.
 EXPERTS = {"experts": ("model.layers.2.mlp.experts.5.up_proj.weight",
@@ -81,11 +104,21 @@ EXPERTS = {"experts": ("model.layers.2.mlp.experts.5.up_proj.weight",
            "experts_all": ("model.layers.0.block_sparse_moe.experts.1.w1.weight",
                            "model.layers.0.mlp.experts.gate_up_proj", 1, slice(18)),
            "experts_only": ("model.layers.1.block_sparse_moe.experts.2.w2.weight",
-                            "model.layers.1.mlp.experts.down_proj", 2, slice(None))}
+                            "model.layers.1.mlp.experts.down_proj", 2, slice(None)),
+           "linear_attention_all": ("model.layers.0.mlp.experts.3.up_proj.weight",
+                                    "model.layers.0.mlp.experts.gate_up_proj", 3, slice(14, 28)),
+           "state_space_renamed": ("backbone.layers.1.mixer.experts.1.down_proj.weight",
+                                   "model.layers.1.mixer.experts.down_proj", 1, slice(None))}
 MERGED = {"qwen3_next": "model.layers.0.linear_attn.in_proj_qkvz.weight",
           "qwen3_5": "model.layers.0.linear_attn.in_proj_a.weight",
           "gpt2": "transformer.h.1.mlp.c_proj.weight",
           "gpt_oss": "model.layers.1.mlp.experts.gate_up_proj",
+          "experts_swapped": "model.layers.0.feed_forward.experts.gate_up_proj",
+          "experts_router": "model.layers.1.experts.down_proj",
+          "inputs": "model.per_layer_model_projection.weight",
+          "beside_experts": "model.layers.0.mlp.down_proj.weight",
+          "state_space": "model.layers.0.mamba.in_proj.weight",
+          "convolution": "model.layers.0.conv.in_proj.weight",
           "layers": "model.layers.2.mlp.down_proj.weight", "expression": "model.layers.1.self_attn.o_proj.weight", "saved": "lm_head.weight"}
 
 

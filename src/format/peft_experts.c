@@ -11,6 +11,16 @@
 
 #define A_NAME ".lora_A.weight"
 #define B_NAME ".lora_B.weight"
+#define MAGNITUDE_NAME ".lora_magnitude_vector"
+
+/* The name in memory of one in files, but for the rows of the table. */
+static void move_root(const hil_config *config, const char *name, char out[HIL_PEFT_NAME])
+{
+    const char *root = config->arch->root, *blocks = root ? config->arch->names->blocks : "";
+    size_t own = strcspn(blocks, ".") + 1;
+    bool moved = root && strncmp(name, blocks, own) == 0;
+    snprintf(out, HIL_PEFT_NAME, "%s%.300s", moved ? root : "", name + (moved ? own : 0));
+}
 
 void hil_peft_parameter_name(const hil_config *config, const char *param, char out[HIL_PEFT_NAME],
                              const hil_arch_stack **row, int64_t *expert)
@@ -28,8 +38,21 @@ void hil_peft_parameter_name(const hil_config *config, const char *param, char o
         *expert = number;
         prefix = found;
     }
-    snprintf(out, HIL_PEFT_NAME, "%.*s%s", *row ? (int)prefix : 0, param,
+    char name[HIL_PEFT_NAME];
+    snprintf(name, sizeof name, "%.*s%s", *row ? (int)prefix : 0, param,
              *row ? (*row)->tensor : param);
+    move_root(config, name, out);
+}
+
+const char *hil_peft_memory_module(const hil_config *config, const char *param,
+                                   char module[HIL_PEFT_NAME])
+{
+    const hil_arch_stack *row;
+    int64_t expert;
+    char name[HIL_PEFT_NAME];
+    hil_peft_parameter_name(config, param, name, &row, &expert);
+    hil_peft_module(name, module);
+    return strrchr(param, '.') ? strrchr(param, '.') + 1 : "";
 }
 
 /* How many parameters of the same module PEFT wraps after this one: those that follow it in the
@@ -50,34 +73,68 @@ static int wraps(const hil_peft *peft, const hil_arch_stack *row, const char *na
     return count;
 }
 
+/* The last part of the name of an adapter's parameter; NULL: it is one of the base's. */
+static const char *find_kind(const char *param)
+{
+    static const char *const kinds[] = {A_NAME, B_NAME, MAGNITUDE_NAME};
+    size_t size = strlen(param);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i) {
+        size_t own = strlen(kinds[i]);
+        if (size > own && strcmp(param + size - own, kinds[i]) == 0) return param + size - own;
+    }
+    return NULL;
+}
+
+/* A whole tensor, which only has another name; false: it has not. */
+static bool place_renamed(const char *own, char *name, const char *kind, const hil_shape *shape,
+                          hil_peft_place *out)
+{
+    if (strcmp(own, name) == 0) return false;
+    *out = (hil_peft_place){.whole = *shape, .members = 1, .stride = 1};
+    if (kind) *strrchr(name, '.') = 0;
+    snprintf(out->tensor, sizeof out->tensor, HIL_PEFT_PREFIX "%.300s%s", name, kind ? kind : "");
+    return true;
+}
+
+/* The A or B of an expert; `each`: the tensor has one of every expert. */
+static void place_expert(const hil_config *config, const hil_arch_stack *row, int64_t expert,
+                         bool b, const hil_shape *shape, hil_peft_place *out)
+{
+    int64_t experts = config->mixture.experts, rows = shape->dim[0], cols = shape->dim[1];
+    bool swapped = config->arch->swapped;
+    *out = (hil_peft_place){.index = expert, .members = experts, .stride = 1, .turned = swapped};
+    if (swapped)
+        out->whole =
+            b ? (hil_shape){2, {experts * cols, rows}} : (hil_shape){2, {cols, rows * experts}};
+    else
+        out->whole = b ? (hil_shape){2, {row->parts * rows, cols * experts}}
+                       : (hil_shape){2, {experts * rows, cols}};
+    if (b == swapped) return;
+    out->stride = experts;
+    if (swapped) return;
+    out->index = row->part * experts + expert;
+    out->members = row->parts * experts;
+    if (row->interleaved) out->run = cols;
+}
+
 bool hil_peft_place_of(const hil_peft *peft, const hil_config *config, const char *param,
                        const hil_shape *shape, hil_peft_place *out)
 {
-    const size_t before = sizeof HIL_PEFT_PREFIX - 1, after = sizeof A_NAME - 1;
-    size_t size = strlen(param);
+    const size_t before = sizeof HIL_PEFT_PREFIX - 1;
     char own[HIL_PEFT_NAME], name[HIL_PEFT_NAME];
     const hil_arch_stack *row;
     int64_t expert;
-    if (size <= before + after || size >= sizeof own) return false;
-    const char *kind = param + size - after;
-    bool b = strcmp(kind, B_NAME) == 0;
-    if ((!b && strcmp(kind, A_NAME) != 0) || strncmp(param, HIL_PEFT_PREFIX, before) != 0)
-        return false;
-    snprintf(own, sizeof own, "%.*s.weight", (int)(size - before - after), param + before);
+    if (strncmp(param, HIL_PEFT_PREFIX, before) != 0 || strlen(param) >= sizeof own) return false;
+    const char *kind = find_kind(param);
+    size_t size = kind ? (size_t)(kind - param) : strlen(param);
+    snprintf(own, sizeof own, "%.*s%s", (int)(size - before), param + before,
+             kind ? ".weight" : "");
     hil_peft_parameter_name(config, own, name, &row, &expert);
-    if (!row || !hil_peft_is_parameter(peft, name)) return false;
-    int64_t experts = hil_stacked_each(row) ? config->mixture.experts : 1;
-    *out = (hil_peft_place){.whole = {2, {experts * shape->dim[0], shape->dim[1]}},
-                            .index = expert,
-                            .members = experts,
-                            .stride = 1};
-    if (b) {
-        out->whole = (hil_shape){2, {row->parts * shape->dim[0], shape->dim[1] * experts}};
-        out->index = row->part * experts + expert;
-        out->members = row->parts * experts;
-        out->stride = experts;
-        if (row->interleaved) out->run = shape->dim[1];
-    }
+    if (!row || !hil_stacked_each(row)) return place_renamed(own, name, kind, shape, out);
+    if (!kind || !hil_peft_is_parameter(peft, name)) return false;
+    bool b = strcmp(kind, B_NAME) == 0;
+    place_expert(config, row, expert, b, shape, out);
+    if (out->turned) kind = b ? A_NAME : B_NAME;
     int wrapped = wraps(peft, row, name);
     *strrchr(name, '.') = 0;
     snprintf(out->tensor, sizeof out->tensor, HIL_PEFT_PREFIX "%.300s", name);
@@ -104,13 +161,36 @@ static hil_status read_part(const void *parts, const hil_entry *entry, size_t fi
     return hil_entry_part_read((const hil_entry_part *)parts + entry->offset, first, out, size);
 }
 
-/* Adds an entry for a matrix of an expert. */
-static hil_status add_part(opening *o, const hil_param *param, const hil_peft_place *place)
+/* Where the numbers of a parameter are in the tensor. */
+static hil_entry_part part_of(const hil_entry *whole, const hil_shape *shape,
+                              const hil_peft_place *place, size_t size)
 {
-    const hil_param_spec *spec = hil_param_spec_of(param);
+    int64_t each = hil_shape_count(shape), run = place->run ? place->run : each;
+    hil_entry_part part = {.whole = whole, .step = place->stride, .run = run, .size = size};
+    if (place->turned) { /* column after column */
+        bool follow = place->stride == 1;
+        part.first = place->index * (follow ? each : 1);
+        part.step = follow ? shape->dim[0] : place->whole.dim[1];
+        part.run = shape->dim[1];
+        part.jump = place->stride;
+        return part;
+    }
+    part.jump = place->members * run;
+    part.first = place->index * each;
+    if (place->stride > 1)
+        part.first =
+            place->index / place->stride * place->stride * run + place->index % place->stride;
+    return part;
+}
+
+/* Adds an entry for a parameter, which load_adapter looks for under `own`. */
+static hil_status add_part(opening *o, const hil_param *param, const char *own,
+                           const hil_peft_place *place)
+{
     const hil_entry *whole = hil_safetensors_find(o->base, place->tensor);
     size_t i = o->file->count;
     int64_t *dim = o->file->dims + HIL_DIMS * i, each = hil_param_elements(param);
+    const hil_shape *filed = hil_param_filed(param);
     hil_shape shape;
     hil_dtype dtype;
     char text[64];
@@ -125,22 +205,14 @@ static hil_status add_part(opening *o, const hil_param *param, const hil_peft_pl
                         place->tensor, hil_entry_shape_text(whole, text),
                         (long long)place->whole.dim[0], (long long)place->whole.dim[1]);
     size_t size = hil_dtype_size(dtype);
-    int64_t run = place->run ? place->run : each;
-    o->parts[i] = (hil_entry_part){.whole = whole,
-                                   .first = place->index / place->stride * place->stride * run +
-                                            place->index % place->stride,
-                                   .step = place->stride,
-                                   .run = run,
-                                   .jump = place->members * run,
-                                   .size = size};
-    if (place->stride == 1) o->parts[i].first = place->index * each;
+    o->parts[i] = part_of(whole, filed, place, size);
     char *name = o->file->names + o->names_used;
-    memcpy(name, spec->name, strlen(spec->name) + 1);
-    o->names_used += strlen(spec->name) + 1;
-    memcpy(dim, spec->shape.dim, sizeof *dim * (size_t)spec->shape.ndim);
+    memcpy(name, own, strlen(own) + 1);
+    o->names_used += strlen(own) + 1;
+    memcpy(dim, filed->dim, sizeof *dim * (size_t)filed->ndim);
     o->file->entry[o->file->count++] = (hil_entry){.name = name,
                                                    .dtype = whole->dtype,
-                                                   .ndim = spec->shape.ndim,
+                                                   .ndim = filed->ndim,
                                                    .dim = dim,
                                                    .offset = i,
                                                    .bytes = (size_t)each * size,
@@ -161,10 +233,12 @@ static hil_status add_all(opening *o)
     for (size_t i = 0; i < params; ++i) {
         const hil_param *p = hil_store_at(o->store, i);
         const hil_param_spec *spec = hil_param_spec_of(p);
+        char name[HIL_PEFT_NAME];
         hil_peft_place place;
-        if (spec->adapter &&
-            hil_peft_place_of(o->peft, o->config, spec->name, &spec->shape, &place))
-            HIL_TRY(add_part(o, p, &place));
+        hil_peft_tensor_name(o->peft, spec->name, name);
+        if (!hil_peft_place_of(o->peft, o->config, name, hil_param_filed(p), &place)) continue;
+        if (spec->adapter || hil_safetensors_find(o->base, place.tensor))
+            HIL_TRY(add_part(o, p, name, &place));
     }
     for (size_t i = 0; i < base; ++i)
         if (!o->used[i]) o->file->entry[o->file->count++] = *hil_safetensors_at(o->base, i);
@@ -187,7 +261,7 @@ hil_status hil_peft_experts_open(hil_safetensors **out, const char *folder, cons
     opening o = {.peft = peft, .config = config, .store = store};
     *out = NULL;
     HIL_TRY(hil_weights_open_adapter(&o.base, folder));
-    if (!peft->parameters) {
+    if (!peft->parameters && !config->arch->stacks && !config->arch->root) {
         *out = o.base;
         return HIL_OK;
     }

@@ -14,7 +14,9 @@
    share A, and their rows of B follow each other, or alternate where the parameter's do (gpt-oss).
    A second parameter of the same module wraps the
    first one, whose tensors then have ".base_layer" in their names. The model has an A and a B for
-   each expert, named after its matrix; A after that of the gate. */
+   each expert, named after its matrix; A after that of the gate. Where the parameter holds
+   transposed matrices and PEFT does not know it (Llama 4), its A is the transpose of our B, and its
+   B that of our A. */
 
 /* Where the matrix of an adapter is in PEFT's tensors. */
 typedef struct hil_peft_place {
@@ -23,11 +25,17 @@ typedef struct hil_peft_place {
     int64_t index, members; /* its number among the matrices of the tensor */
     int64_t stride;         /* so many matrices are interleaved; 1: they follow each other */
     int64_t run; /* after so many numbers of each of those, the next ones follow; 0: after all */
+    bool turned; /* it has the transposes of the matrices */
 } hil_peft_place;
 
 /* False: PEFT has it under the name of hil_peft_tensor_name. */
 bool hil_peft_place_of(const hil_peft *peft, const hil_config *config, const char *param,
                        const hil_shape *shape, hil_peft_place *out);
+
+/* The module of a parameter in memory of transformers 5, which is what targets name. Returns the
+   last part of the parameter's name. */
+const char *hil_peft_memory_module(const hil_config *config, const char *param,
+                                   char module[HIL_PEFT_NAME]);
 
 /* The name that transformers 5 has in memory for the matrix, or for the tensor that holds it. *row
    is NULL for a matrix that it does not rename. */

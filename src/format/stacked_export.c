@@ -16,6 +16,7 @@ typedef struct group {
     size_t stride; /* so many members are interleaved, number by number; 1: members follow each
                       other */
     size_t run;    /* after so many numbers of each of those, the next ones follow; 0: after all */
+    bool turned;   /* of the transposes of the members */
 } group;
 
 struct hil_stacked {
@@ -26,7 +27,10 @@ struct hil_stacked {
     hil_export_tensor *tensor;
     group *group;
     char *names;
-    char *run; /* HIL_EXPORT_PIECE bytes, for interleaved parts */
+    char *run;                         /* HIL_EXPORT_PIECE bytes, for interleaved parts */
+    char *turned;                      /* the transpose of a member */
+    size_t turned_room, turned_member; /* bytes; which one it is, plus one */
+    char *piece;                       /* as large, of a member to transpose */
     size_t count;
 };
 
@@ -107,12 +111,45 @@ static hil_status add_tensor(hil_stacked *s, size_t i)
         g->members = (size_t)place.members;
         g->stride = (size_t)place.stride;
         g->run = (size_t)place.run;
+        g->turned = place.turned;
         HIL_TRY(HIL_ALLOC(g->members, &g->member));
         s->tensor[at].dtype = t->dtype;
         s->tensor[at].shape = place.whole;
     }
     g->member[place.index] = i;
     ++g->found;
+    return HIL_OK;
+}
+
+/* Makes the transpose of a member, unless it is the one that was made last. */
+static hil_status turn_member(hil_stacked *s, size_t member)
+{
+    const hil_export_tensor *t = &s->plain->tensor[member];
+    size_t size = hil_dtype_size(t->dtype), bytes = (size_t)hil_shape_count(&t->shape) * size;
+    size_t rows = (size_t)t->shape.dim[0], cols = (size_t)t->shape.dim[1];
+    if (s->turned_member == member + 1) return HIL_OK;
+    s->turned_member = 0;
+    HIL_TRY(HIL_GROW(&s->turned, &s->turned_room, bytes));
+    for (size_t at = 0, n; at < bytes; at += n) {
+        n = bytes - at < HIL_EXPORT_PIECE ? bytes - at : HIL_EXPORT_PIECE / size * size;
+        HIL_TRY(s->plain->read(s->plain->context, member, at, &n, s->piece));
+        for (size_t k = 0; k < n / size; ++k) {
+            size_t from = at / size + k, to = from % cols * rows + from / cols;
+            memcpy(s->turned + to * size, s->piece + k * size, size);
+        }
+    }
+    s->turned_member = member + 1;
+    return HIL_OK;
+}
+
+/* Reads a piece of a member, or of its transpose. */
+static hil_status read_member(hil_stacked *s, const group *g, size_t i, size_t at, size_t *size,
+                              void *out)
+{
+    size_t member = g->member[i];
+    if (!g->turned) return s->plain->read(s->plain->context, member, at, size, out);
+    HIL_TRY(turn_member(s, member));
+    memcpy(out, s->turned + at, *size);
     return HIL_OK;
 }
 
@@ -130,8 +167,7 @@ static hil_status read_interleaved(hil_stacked *s, const group *g, size_t each, 
     for (size_t p = 0; p < parts; ++p) {
         for (size_t done = 0, n; done < take; done += n) {
             n = take - done;
-            HIL_TRY(s->plain->read(s->plain->context, g->member[first + p], at + done, &n,
-                                   s->run + done));
+            HIL_TRY(read_member(s, g, first + p, at + done, &n, s->run + done));
         }
         for (size_t k = 0; k < take / bytes; ++k)
             memcpy(out + (k * parts + p) * bytes, s->run + k * bytes, bytes);
@@ -149,7 +185,7 @@ static hil_status read_group(void *context, size_t i, size_t offset, size_t *siz
     size_t each = (size_t)hil_shape_count(&one->shape) * hil_dtype_size(one->dtype);
     if (g->stride > 1) return read_interleaved(s, g, each, offset, size, out);
     if (*size > each - offset % each) *size = each - offset % each;
-    return s->plain->read(s->plain->context, g->member[offset / each], offset % each, size, out);
+    return read_member(s, g, offset / each, offset % each, size, out);
 }
 
 static hil_status fill(hil_stacked *s)
@@ -159,6 +195,7 @@ static hil_status fill(hil_stacked *s)
     HIL_TRY(HIL_ALLOC(count, &s->group));
     HIL_TRY(HIL_ALLOC(count * HIL_PEFT_NAME, &s->names));
     HIL_TRY(HIL_ALLOC(HIL_EXPORT_PIECE, &s->run));
+    HIL_TRY(HIL_ALLOC(HIL_EXPORT_PIECE, &s->piece));
     for (size_t i = 0; i < count; ++i) HIL_TRY(add_tensor(s, i));
     for (size_t i = 0; i < s->count; ++i)
         if (s->group[i].found != s->group[i].members)
@@ -178,7 +215,8 @@ hil_status hil_stacked_create(hil_stacked **out, const hil_export *plain, const 
     *out = NULL;
     HIL_TRY(HIL_ALLOC(1, &s));
     *s = (hil_stacked){.plain = plain, .config = config, .peft = peft, .export = *plain};
-    hil_status status = config->arch->stacks ? fill(s) : HIL_OK;
+    bool plainly = !config->arch->stacks && !(peft && config->arch->root);
+    hil_status status = plainly ? HIL_OK : fill(s);
     if (status == HIL_OK)
         *out = s;
     else
@@ -199,5 +237,7 @@ void hil_stacked_destroy(hil_stacked *s)
     hil_free(s->group);
     hil_free(s->names);
     hil_free(s->run);
+    hil_free(s->piece);
+    hil_free(s->turned);
     hil_free(s);
 }

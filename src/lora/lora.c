@@ -9,8 +9,8 @@
 bool hil_lora_is_linear(const hil_model *model, const hil_param *p)
 {
     const hil_param_spec *spec = hil_param_spec_of(p);
-    return spec->shape.ndim == 2 && !spec->mixture && spec->group > 0 &&
-           spec->group < (int)model->count - 1;
+    bool inside = spec->group > 0 && spec->group < (int)model->count - 1;
+    return spec->shape.ndim == 2 && !spec->mixture && (inside || spec->linear);
 }
 
 hil_status hil_lora_add_param(hil_store *store, const char *module, const char *name,
@@ -57,7 +57,8 @@ static bool has_head(const hil_model *model)
 
 /* Refuses modules to save that the model does not have, or that share their weights: PEFT would
    train a copy. */
-static hil_status check_saved(const hil_model *model, const hil_peft *peft)
+static hil_status check_saved(const hil_model *model, const hil_config *config,
+                              const hil_peft *peft)
 {
     char module[HIL_PEFT_NAME];
     for (size_t i = 0; i < json_array_size(peft->saved); ++i) {
@@ -65,7 +66,7 @@ static hil_status check_saved(const hil_model *model, const hil_peft *peft)
         bool found = false, tied = false;
         for (size_t k = 0; k < hil_store_count(model->store); ++k) {
             const hil_param_spec *spec = hil_param_spec_of(hil_store_at(model->store, k));
-            hil_peft_module(spec->name, module);
+            hil_peft_memory_module(config, spec->name, module);
             if (!hil_peft_saves(name, module)) continue;
             found = true;
             tied |= spec->group == 0 && !has_head(model);
@@ -96,33 +97,52 @@ static void count_adapter(hil_lora *out, int block, int64_t rank)
     if (rank > out->most_rank) out->most_rank = rank;
 }
 
-/* Adds the adapter of a router or, with the first expert of a layer, those of all its experts, if
-   the config names the parameter. */
-static hil_status adapt_mixture(hil_model *model, const hil_config *config, const hil_peft *peft,
+static hil_status refuse_kind(const hil_peft *peft, const char *name)
+{
+    if (!peft->dora && !(peft->dropout > 0)) return HIL_OK;
+    return hil_fail(HIL_ERR_USAGE,
+                    "%s: what target_parameters names has neither DoRA nor dropout, as in PEFT: "
+                    "train without, or leave it out of the targets",
+                    name);
+}
+
+/* Adds the adapter of a linear layer or a router, if its module or its parameter is a target. */
+static hil_status adapt_linear(hil_model *model, const hil_config *config, const hil_peft *peft,
+                               hil_param *p, hil_lora *out)
+{
+    const hil_param_spec *spec = hil_param_spec_of(p);
+    char name[HIL_PEFT_NAME], module[HIL_PEFT_NAME], own[HIL_PEFT_NAME];
+    const hil_arch_stack *row;
+    int64_t expert;
+    hil_peft_parameter_name(config, spec->name, name, &row, &expert);
+    hil_peft_module(name, module);
+    if (!hil_peft_is_target(peft, module)) {
+        if (!hil_peft_is_parameter(peft, name)) return HIL_OK;
+        HIL_TRY(refuse_kind(peft, name));
+        memcpy(module, name, sizeof name);
+    }
+    hil_peft_module(spec->name, own);
+    HIL_TRY(adapt(model, p, peft, own, module));
+    count_adapter(out, spec->group, hil_peft_rank(peft, module));
+    return HIL_OK;
+}
+
+/* Adds the adapters of all experts of a layer with the first one's matrix, if the config names the
+   parameter. */
+static hil_status adapt_experts(hil_model *model, const hil_config *config, const hil_peft *peft,
                                 hil_param *p, hil_lora *out)
 {
     const hil_param_spec *spec = hil_param_spec_of(p);
     const hil_arch_stack *row;
     int64_t expert, before = (int64_t)hil_store_count(model->store);
-    char name[HIL_PEFT_NAME], module[HIL_PEFT_NAME];
+    char name[HIL_PEFT_NAME];
     hil_peft_parameter_name(config, spec->name, name, &row, &expert);
-    if (!hil_peft_is_parameter(peft, name)) return HIL_OK;
-    if (peft->dora || peft->dropout > 0)
-        return hil_fail(HIL_ERR_USAGE,
-                        "%s: adapters of experts and routers have neither DoRA nor dropout, as in "
-                        "PEFT: train them without, or leave them out of the targets",
-                        name);
-    int64_t rank = hil_peft_rank(peft, name);
-    if (spec->router) {
-        hil_peft_module(spec->name, module);
-        HIL_TRY(adapt(model, p, peft, module, name));
-        count_adapter(out, spec->group, rank);
-    } else if (row && row->part == 0 && expert == 0) {
-        HIL_TRY(hil_lora_adapt_experts(model, config, peft, p, row));
-        int64_t added = (int64_t)hil_store_count(model->store) - before,
-                a = config->mixture.experts;
-        for (int64_t i = a; i < added; ++i) count_adapter(out, spec->group, rank);
-    }
+    if (!row || row->part != 0 || expert != 0 || !hil_peft_is_parameter(peft, name)) return HIL_OK;
+    HIL_TRY(refuse_kind(peft, name));
+    HIL_TRY(hil_lora_adapt_experts(model, config, peft, p, row));
+    int64_t added = (int64_t)hil_store_count(model->store) - before;
+    for (int64_t i = config->mixture.experts; i < added; ++i)
+        count_adapter(out, spec->group, hil_peft_rank(peft, name));
     return HIL_OK;
 }
 
@@ -133,18 +153,18 @@ hil_status hil_lora_attach(hil_model *model, const hil_config *config, hil_peft 
     size_t count = hil_store_count(store);
     char module[HIL_PEFT_NAME];
     *out = (hil_lora){.last = -1};
-    HIL_TRY(check_saved(model, peft));
+    HIL_TRY(check_saved(model, config, peft));
     HIL_TRY(hil_lora_expand_targets(model, config, peft));
     for (size_t i = 0; i < count; ++i) {
         hil_param *p = hil_store_at(store, i);
         const hil_param_spec *spec = hil_param_spec_of(p);
-        const char *part = hil_peft_module(spec->name, module);
+        const char *part = hil_peft_memory_module(config, spec->name, module);
         bool bias = strcmp(part, "bias") == 0 && trains_bias(peft, module);
         if (!bias && !hil_peft_is_saved(peft, module)) hil_param_freeze(p);
-        if (spec->mixture && peft->parameters) HIL_TRY(adapt_mixture(model, config, peft, p, out));
-        if (!hil_lora_is_linear(model, p) || !hil_peft_is_target(peft, module)) continue;
-        HIL_TRY(adapt(model, p, peft, module, module));
-        count_adapter(out, spec->group, hil_peft_rank(peft, module));
+        if (spec->router || hil_lora_is_linear(model, p))
+            HIL_TRY(adapt_linear(model, config, peft, p, out));
+        else if (spec->mixture)
+            HIL_TRY(adapt_experts(model, config, peft, p, out));
     }
     if (out->matrices) return HIL_OK;
     return hil_fail(HIL_ERR_USAGE, "no linear layer of the blocks is a target of the adapter");

@@ -27,6 +27,16 @@ static bool is_pattern(const char *name)
     return strpbrk(name, "*?[") != NULL;
 }
 
+/* Whether PEFT takes the name of a linear layer for one of experts: hil_arch.fused. */
+static bool is_fused(const hil_config *config, const char *module)
+{
+    static const char *const names[] = {"gate", "gate_proj", "up_proj", "down_proj"};
+    const char *dot = strrchr(module, '.');
+    for (size_t i = 0; i < sizeof names / sizeof *names && config->arch->fused; ++i)
+        if (strcmp(dot ? dot + 1 : module, names[i]) == 0) return true;
+    return false;
+}
+
 /* Adds what one entry of the targets means: for "all-linear" (NULL) the last parts of the names of
    all linear layers, for a shell pattern the whole names that match it. */
 static void expand_entry(name_list *list, char (*module)[HIL_PEFT_NAME], size_t modules,
@@ -69,7 +79,8 @@ static hil_status list_candidates(const hil_model *model, const hil_config *conf
         const hil_param_spec *spec = hil_param_spec_of(p);
         const hil_arch_stack *row;
         int64_t expert;
-        if (hil_lora_is_linear(model, p)) hil_peft_module(spec->name, out->module[out->modules++]);
+        if (hil_lora_is_linear(model, p))
+            hil_peft_memory_module(config, spec->name, out->module[out->modules++]);
         if (!spec->mixture) continue;
         hil_peft_parameter_name(config, spec->name, name, &row, &expert);
         if (spec->router)
@@ -109,18 +120,55 @@ static hil_status sort_entry(const candidates *c, const char *entry, name_list *
                     entry, c->module[0], c->module[c->modules - 1]);
 }
 
-/* Refuses a parameter that is neither a matrix of experts nor a router. */
+/* Whether a parameter's name is one of a linear layer. */
+static bool is_weight(const candidates *c, const char *name)
+{
+    char module[HIL_PEFT_NAME];
+    return strcmp(hil_peft_module(name, module), "weight") == 0 &&
+           is_there(module, c->module, c->modules);
+}
+
+/* Refuses parameters of which none is of experts, a router or a linear layer; PEFT names routers
+   that the model may not have. */
 static hil_status check_parameters(const candidates *c, const hil_peft *peft)
 {
+    const char *name = NULL;
     for (size_t i = 0; i < json_array_size(peft->parameters); ++i) {
-        const char *name = json_string_value(json_array_get(peft->parameters, i));
-        if (is_there(name, c->stack, c->stacks) || is_there(name, c->router, c->routers)) continue;
-        return hil_fail(HIL_ERR_INPUT,
-                        "adapter_config.json: target_parameters %s names neither experts nor a "
-                        "router of the model",
-                        name);
+        name = json_string_value(json_array_get(peft->parameters, i));
+        if (is_there(name, c->stack, c->stacks) || is_there(name, c->router, c->routers) ||
+            is_weight(c, name))
+            return HIL_OK;
     }
-    return HIL_OK;
+    if (!name) return HIL_OK;
+    return hil_fail(HIL_ERR_INPUT,
+                    "adapter_config.json: target_parameters %s names neither experts nor a router "
+                    "nor a linear layer of the model",
+                    name);
+}
+
+/* Whether adapters of parameters cannot be what the config says. */
+static bool modules_only(const hil_peft *peft)
+{
+    return peft->dora || peft->dropout > 0;
+}
+
+/* Moves names that PEFT would take for experts to the parameters, by those of their weights; frees
+   nothing of `names`, which has room for them. Where they cannot be parameters they stay, but `all`
+   leaves them out. */
+static void move_fused(const hil_config *config, const hil_peft *peft, char (*names)[HIL_PEFT_NAME],
+                       name_list *modules, name_list *parameters)
+{
+    size_t kept = 0, count = modules->count;
+    if (modules_only(peft) && !hil_peft_is_all(peft)) return;
+    for (size_t i = 0; i < count; ++i) {
+        if (!is_fused(config, modules->name[i])) {
+            modules->name[kept++] = modules->name[i];
+        } else if (!modules_only(peft)) {
+            snprintf(names[i], sizeof *names, "%.300s.weight", modules->name[i]);
+            add_name(parameters, names[i]);
+        }
+    }
+    modules->count = kept;
 }
 
 static bool has_patterns(const hil_peft *peft)
@@ -135,24 +183,32 @@ hil_status hil_lora_expand_targets(const hil_model *model, const hil_config *con
     size_t entries = json_array_size(peft->targets), given = json_array_size(peft->parameters);
     candidates c;
     name_list modules = {0}, parameters = {0};
+    char(*weights)[HIL_PEFT_NAME] = NULL;
     hil_status status;
     HIL_TRY_DONE(list_candidates(model, config, &c));
     HIL_TRY_DONE(check_parameters(&c, peft));
-    HIL_TRY_DONE(HIL_ALLOC(c.modules + entries + 1, &modules.name));
-    HIL_TRY_DONE(HIL_ALLOC(c.stacks + entries + given + 1, &parameters.name));
+    size_t most = c.modules + entries + 1;
+    HIL_TRY_DONE(HIL_ALLOC(most, &modules.name));
+    HIL_TRY_DONE(HIL_ALLOC(most, &weights));
+    HIL_TRY_DONE(HIL_ALLOC(most + c.stacks + given, &parameters.name));
     for (size_t i = 0; i < given; ++i)
         add_name(&parameters, json_string_value(json_array_get(peft->parameters, i)));
     if (hil_peft_is_all(peft)) expand_entry(&modules, c.module, c.modules, NULL);
     for (size_t i = 0; i < entries; ++i)
         HIL_TRY_DONE(sort_entry(&c, json_string_value(json_array_get(peft->targets, i)), &modules,
                                 &parameters));
-    bool found = parameters.count > given;
-    if (found) HIL_TRY_DONE(hil_peft_set_parameters(peft, parameters.name, parameters.count));
+    size_t before = modules.count;
+    bool named = !peft->target; /* by a list, or as all of them */
+    if (named) move_fused(config, peft, weights, &modules, &parameters);
+    bool found = parameters.count > given || modules.count < before;
+    if (parameters.count > given)
+        HIL_TRY_DONE(hil_peft_set_parameters(peft, parameters.name, parameters.count));
     if (found || has_patterns(peft))
         HIL_TRY_DONE(hil_peft_set_targets(peft, modules.name, modules.count));
     status = HIL_OK;
 done:
     hil_free(modules.name);
+    hil_free(weights);
     hil_free(parameters.name);
     free_candidates(&c);
     return status;
@@ -185,8 +241,13 @@ hil_status hil_lora_check(const hil_model *model, const hil_config *config, cons
     for (size_t i = 0; i < json_array_size(peft->targets); ++i) {
         const char *name = json_string_value(json_array_get(peft->targets, i));
         if (is_pattern(name) || is_there(name, c.module, c.modules) ||
-            is_there(name, c.stack, c.stacks))
-            continue;
+            is_there(name, c.stack, c.stacks)) {
+            if (!modules_only(peft) || !is_fused(config, name)) continue;
+            HIL_TRY_DONE(hil_fail(HIL_ERR_USAGE,
+                                  "--targets %s: PEFT takes this name for experts, which have "
+                                  "neither DoRA nor dropout: train without, or leave it out",
+                                  name));
+        }
         HIL_TRY_DONE(no_target(name, &list));
     }
     status = HIL_OK;

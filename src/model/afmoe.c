@@ -83,6 +83,7 @@ const hil_arch hil_arch_afmoe = {
                                           .shared_up = "mlp.shared_experts.up_proj",
                                           .shared_down = "mlp.shared_experts.down_proj"},
     .stacks = hil_arch_usual_stacks,
+    .fused = true,
     .read = read,
     .build = hil_build_decoder,
 };

@@ -110,7 +110,7 @@ typedef struct hil_arch_stack {
 /* What architectures with these experts share. */
 #define HIL_ARCH_GROUPED                                                                           \
     .mixture = &(const hil_mixture_names){HIL_ARCH_SHARED_EXPERTS},                                \
-    .stacks = hil_arch_usual_stacks, .build = hil_build_decoder
+    .stacks = hil_arch_usual_stacks, .fused = true, .build = hil_build_decoder
 /* How DeepSeek-V3 and its like choose experts, with one group where keys say nothing. */
 #define HIL_ARCH_SIGMOIDS                                                                          \
     .sigmoid = true, .pairs = true, .corrected = true, .groups = 1, .groups_chosen = 1
@@ -126,6 +126,10 @@ struct hil_arch {
     const hil_delta_names *delta;     /* NULL: it has no layers with linear attention */
     const hil_mamba_names *mamba;     /* NULL: it has no layers with state spaces */
     const hil_arch_stack *stacks;     /* ended by one without a tensor; NULL: there are none */
+    const char *root; /* of the names in memory of transformers 5; NULL: as in files */
+    bool swapped;     /* PEFT takes rows of the experts' tensors for columns */
+    bool fused; /* transformers 4 had experts as linear layers, and PEFT still takes their names in
+                   target_modules for the experts alone */
     bool wrapped; /* tensors may have the names of a model with images around it, whatever
                      config.json says */
     bool varied;  /* its layers may differ: it reads per_layer_config */

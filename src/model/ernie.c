@@ -91,6 +91,7 @@ const hil_arch hil_arch_ernie_moe = {
     .names = &hil_arch_usual_names,
     .mixture = &(const hil_mixture_names){HIL_ARCH_SHARED_EXPERTS},
     .stacks = stacks,
+    .fused = true,
     .read = read_moe,
     .build = hil_build_decoder,
 };

@@ -74,6 +74,7 @@ const hil_arch hil_arch_exaone_moe = {
             .shared_down = "mlp.shared_experts.down_proj",
         },
     .stacks = stacks,
+    .fused = true,
     .read = read_moe,
     .build = hil_build_decoder,
 };

@@ -303,6 +303,7 @@ static hil_status add_inputs(hil_model *model, const hil_config *c, ends *e)
     HIL_TRY(hil_build_param(model, "model.embed_tokens_per_layer", &table, &e->inputs));
     HIL_TRY(
         hil_build_param(model, "model.per_layer_model_projection", &projection, &e->projection));
+    hil_param_mark_linear(e->projection);
     return hil_build_param(model, "model.per_layer_projection_norm", &norm, &e->projection_norm);
 }
 

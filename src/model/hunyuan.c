@@ -116,6 +116,7 @@ const hil_arch hil_arch_hunyuan_moe = {
             .shared_down = "mlp.shared_mlp.down_proj",
         },
     .stacks = hil_arch_usual_stacks,
+    .fused = true,
     .read = read_moe,
     .build = hil_build_decoder,
 };

@@ -111,6 +111,7 @@ const hil_arch hil_arch_llama4 = {
                                           .shared_up = "feed_forward.shared_expert.up_proj",
                                           .shared_down = "feed_forward.shared_expert.down_proj"},
     .stacks = stacks,
+    .swapped = true,
     .read = read,
     .build = hil_build_decoder,
 };

@@ -183,6 +183,7 @@ const hil_arch hil_arch_nemotron_h = {
                                           .latent_up = "mixer.fc2_latent_proj"},
     .mamba = &(const hil_mamba_names){HIL_ARCH_MAMBA("mixer"), .drawn = true, .whole = true},
     .stacks = stacks,
+    .root = "model.",
     .read = read,
     .build = hil_build_decoder,
 };

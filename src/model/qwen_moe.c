@@ -55,6 +55,7 @@ const hil_arch hil_arch_qwen2_moe = {
             .shared_down = "mlp.shared_expert.down_proj",
             .shared = "mlp.shared_expert_gate",
         },
+    .stacks = hil_arch_usual_stacks,
     .read = read_qwen2_moe,
     .build = hil_build_decoder,
 };
@@ -76,6 +77,7 @@ const hil_arch hil_arch_qwen3_moe = {
     .names = &hil_arch_usual_names,
     .mixture = &(const hil_mixture_names){HIL_ARCH_EXPERTS},
     .stacks = hil_arch_usual_stacks,
+    .fused = true,
     .read = read_qwen3_moe,
     .build = hil_build_decoder,
 };
@@ -122,4 +124,5 @@ const hil_arch hil_arch_mellum = {
     .names = &hil_arch_usual_names,
     .mixture = &(const hil_mixture_names){HIL_ARCH_EXPERTS},
     .stacks = hil_arch_usual_stacks,
+    .fused = true,
 };

@@ -103,6 +103,7 @@ const hil_arch hil_arch_qwen3_next = {
                                                 .balance = 0.001}},
     .names = &hil_arch_usual_names,
     SHARED_EXPERT,
+    .fused = true,
     .delta = &(const hil_delta_names){DELTA_NET, .qkvz = "linear_attn.in_proj_qkvz",
                                       .ba = "linear_attn.in_proj_ba"},
     .read = read_qwen3_next,

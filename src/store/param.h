@@ -33,6 +33,7 @@ typedef struct hil_param_spec {
     bool mixture;    /* a router or an expert: a target only by its parameter's name */
     bool adapter;    /* added by an adapter: the base model's files do not have it */
     bool router;     /* its outputs choose the experts: never kept in few bits */
+    bool linear;     /* in the first segment: of a linear layer, no embedding */
 } hil_param_spec;
 
 /* Registers a parameter, which the store owns; before hil_store_arrange. Copies the spec and its
@@ -41,6 +42,9 @@ hil_status hil_store_add(hil_store *store, const hil_param_spec *spec, hil_param
 /* Before hil_store_arrange: the parameter gets no gradient, no master and no moments, only a weight
    rounded to its dtype. */
 void hil_param_freeze(hil_param *param);
+
+/* Sets hil_param_spec.linear. */
+void hil_param_mark_linear(hil_param *param);
 
 /* Which of the numbers of the next update apply to this parameter: hil_block.numbers of its blocks.
    Unless set: 1 with weight decay, 0 without. */

@@ -72,6 +72,11 @@ void hil_param_freeze(hil_param *param)
     param->trainable = false;
 }
 
+void hil_param_mark_linear(hil_param *param)
+{
+    param->spec.linear = true;
+}
+
 void hil_param_set_numbers(hil_param *param, int numbers)
 {
     param->numbers = numbers;

@@ -56,7 +56,15 @@ int main(void)
                                            "experts_only",
                                            "experts_alternating",
                                            "linear_attention",
-                                           "linear_attention_fused"};
+                                           "linear_attention_fused",
+                                           "linear_attention_all",
+                                           "state_space",
+                                           "state_space_renamed",
+                                           "beside_experts",
+                                           "experts_swapped",
+                                           "experts_router",
+                                           "inputs",
+                                           "convolution"};
     hil_trainer_options options;
     hil_trainer_defaults(&options);
     options.dtype = "fp32";

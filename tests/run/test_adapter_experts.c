@@ -33,6 +33,36 @@ static void check_again(job_place *place, const char *base, const char *name)
     hil_safetensors_close(own);
 }
 
+/* Linear layers with names of experts: listed by their weights, in the names of tensors as others.
+ */
+static void check_beside(job_place *place)
+{
+    static const char *const named[] = {"down_proj"};
+    char out[JOB_PATH], path[JOB_PATH];
+    hil_bytes config;
+    hil_train_options options = job_options(place, "deepseek_v3", job_path(place, out, "beside"));
+    hil_train_result result;
+    options.adapter.source = "lora";
+    options.steps = 1;
+    job_train(&options);
+    CHECK_OK(hil_path_join(path, out, "adapter_config.json"));
+    CHECK_OK(hil_bytes_read(&config, path));
+    CHECK(strstr(config.data, "\"down_proj.weight\"") != NULL);
+    CHECK(strstr(config.data, "\"down_proj\"") == NULL);
+    hil_bytes_free(&config);
+    options.adapter.dora = true;
+    options.out = job_path(place, out, "without");
+    job_train(&options);
+    CHECK_OK(hil_path_join(path, out, "adapter_config.json"));
+    CHECK_OK(hil_bytes_read(&config, path));
+    CHECK(strstr(config.data, "kv_b_proj") != NULL && strstr(config.data, "down_proj") == NULL);
+    hil_bytes_free(&config);
+    options.out = job_path(place, out, "named");
+    options.adapter.target = named;
+    options.adapter.targets = 1;
+    CHECK_FAILS(hil_train(&options, NULL, &result), HIL_ERR_USAGE, "takes this name for experts");
+}
+
 static void check_refused(job_place *place)
 {
     static const char *const experts[] = {"q_proj", "*experts*"}, *const wrong[] = {"experts.w1"};
@@ -65,6 +95,10 @@ int main(void)
     check_again(&place, "mixtral", "experts_all");
     check_again(&place, "mixtral", "experts_only");
     check_again(&place, "gpt_oss", "experts_alternating");
+    check_again(&place, "llama4", "experts_swapped");
+    check_again(&place, "nemotron_h_moe", "state_space_renamed");
+    check_again(&place, "deepseek_v3", "beside_experts");
+    check_beside(&place);
     check_refused(&place);
     job_end(&place);
     return 0;

@@ -76,15 +76,30 @@ static void check(job_place *place, const char *base, const char *name)
 
 int main(void)
 {
-    static const char *const rows[][2] = {
-        {"gpt2", "gpt2_lora"},           {"gpt2", "gpt2_dora"},
-        {"llama", "llama_lora"},         {"llama", "llama_dora"},
-        {"qwen2", "qwen2_rslora"},       {"qwen3", "qwen3_dora"},
-        {"qwen2", "patterns"},           {"llama_bias", "expression"},
-        {"mistral", "layers"},           {"gpt2_untied", "saved"},
-        {"qwen3_moe", "experts"},        {"mixtral", "experts_all"},
-        {"mixtral", "experts_only"},     {"gpt_oss", "experts_alternating"},
-        {"qwen3_5", "linear_attention"}, {"qwen3_next", "linear_attention_fused"}};
+    static const char *const rows[][2] = {{"gpt2", "gpt2_lora"},
+                                          {"gpt2", "gpt2_dora"},
+                                          {"llama", "llama_lora"},
+                                          {"llama", "llama_dora"},
+                                          {"qwen2", "qwen2_rslora"},
+                                          {"qwen3", "qwen3_dora"},
+                                          {"qwen2", "patterns"},
+                                          {"llama_bias", "expression"},
+                                          {"mistral", "layers"},
+                                          {"gpt2_untied", "saved"},
+                                          {"qwen3_moe", "experts"},
+                                          {"mixtral", "experts_all"},
+                                          {"mixtral", "experts_only"},
+                                          {"gpt_oss", "experts_alternating"},
+                                          {"qwen3_5", "linear_attention"},
+                                          {"qwen3_next", "linear_attention_fused"},
+                                          {"qwen3_next", "linear_attention_all"},
+                                          {"granitemoehybrid", "state_space"},
+                                          {"nemotron_h_moe", "state_space_renamed"},
+                                          {"deepseek_v3", "beside_experts"},
+                                          {"llama4", "experts_swapped"},
+                                          {"gemma4_moe", "experts_router"},
+                                          {"gemma4", "inputs"},
+                                          {"lfm2", "convolution"}};
     job_place place;
     job_begin(&place);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) check(&place, rows[i][0], rows[i][1]);

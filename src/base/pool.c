@@ -1,4 +1,10 @@
-/* pool.c - threads that wait for a numbered list of tasks. */
+/* pool.c - threads that wait for a numbered list of tasks.
+
+   [Note: claims] A thread claims the next task by lowering `open`, the number of tasks that nobody
+   has claimed. What it then reads of the run is that run's: the next one begins only when `left` is
+   0, and each thread lowers that by the tasks that it ran once it finds none to claim. So a run
+   ends without the threads that were asleep, or had lost their core to another process, while the
+   others did all of its tasks. */
 #include "base/pool.h"
 
 #include "base/alloc.h"
@@ -30,9 +36,9 @@ struct hil_pool {
     hil_task *task;
     void *context;
     int64_t tasks;
-    atomic_int_fast64_t next;
-    atomic_int busy;
-    atomic_uint generation;
+    atomic_int_fast64_t open, left; /* [Note: claims] */
+    atomic_int sleepers;            /* threads that wait for `wake` */
+    atomic_bool waiting;            /* the caller waits for `idle` */
     atomic_bool stopping;
     pthread_mutex_t lock;
     pthread_cond_t wake;
@@ -48,50 +54,64 @@ static void relax(void)
 
 static void take_tasks(hil_pool *pool, int thread)
 {
-    for (;;) {
-        int64_t i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
-        if (i >= pool->tasks) return;
-        pool->task(pool->context, i, thread);
-    }
+    int64_t ran = 0, open;
+    for (; (open = atomic_fetch_sub(&pool->open, 1)) > 0; ++ran)
+        pool->task(pool->context, pool->tasks - open, thread);
+    if (!ran || atomic_fetch_sub(&pool->left, ran) != ran || !atomic_load(&pool->waiting)) return;
+    pthread_mutex_lock(&pool->lock);
+    pthread_cond_signal(&pool->idle);
+    pthread_mutex_unlock(&pool->lock);
 }
 
-static unsigned await_work(hil_pool *pool, unsigned seen)
+static bool has_work(hil_pool *pool)
+{
+    return atomic_load(&pool->open) > 0 || atomic_load(&pool->stopping);
+}
+
+static void await_work(hil_pool *pool)
 {
     for (int round = 0; round < SPIN_ROUNDS; ++round) {
-        unsigned now = atomic_load_explicit(&pool->generation, memory_order_acquire);
-        if (now != seen) return now;
+        if (has_work(pool)) return;
         relax();
     }
     pthread_mutex_lock(&pool->lock);
-    unsigned now;
-    while ((now = atomic_load_explicit(&pool->generation, memory_order_acquire)) == seen)
-        pthread_cond_wait(&pool->wake, &pool->lock);
+    atomic_fetch_add(&pool->sleepers, 1);
+    while (!has_work(pool)) pthread_cond_wait(&pool->wake, &pool->lock);
+    atomic_fetch_sub(&pool->sleepers, 1);
     pthread_mutex_unlock(&pool->lock);
-    return now;
 }
 
 static void *work(void *argument)
 {
     worker *self = argument;
     hil_pool *pool = self->pool;
-    unsigned seen = 0;
     for (;;) {
-        seen = await_work(pool, seen);
+        await_work(pool);
         if (atomic_load(&pool->stopping)) return NULL;
         take_tasks(pool, self->index);
-        if (atomic_fetch_sub_explicit(&pool->busy, 1, memory_order_acq_rel) == 1) {
-            pthread_mutex_lock(&pool->lock);
-            pthread_cond_signal(&pool->idle);
-            pthread_mutex_unlock(&pool->lock);
-        }
     }
 }
 
+/* Of a thread that goes to sleep meanwhile, either it sees what there is to do, or this sees it. */
 static void wake_threads(hil_pool *pool)
 {
+    if (!atomic_load(&pool->sleepers)) return;
     pthread_mutex_lock(&pool->lock);
-    atomic_fetch_add_explicit(&pool->generation, 1, memory_order_release);
     pthread_cond_broadcast(&pool->wake);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+/* Until all tasks are done. */
+static void await_tasks(hil_pool *pool)
+{
+    for (int round = 0; round < SPIN_ROUNDS; ++round) {
+        if (atomic_load(&pool->left) == 0) return;
+        relax();
+    }
+    pthread_mutex_lock(&pool->lock);
+    atomic_store(&pool->waiting, true);
+    while (atomic_load(&pool->left) != 0) pthread_cond_wait(&pool->idle, &pool->lock);
+    atomic_store(&pool->waiting, false);
     pthread_mutex_unlock(&pool->lock);
 }
 
@@ -178,18 +198,11 @@ void hil_pool_run(hil_pool *pool, hil_task *task, void *context, int64_t tasks)
     pool->task = task;
     pool->context = context;
     pool->tasks = tasks;
-    atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
-    atomic_store_explicit(&pool->busy, pool->threads - 1, memory_order_relaxed);
+    atomic_store(&pool->left, tasks);
+    atomic_store(&pool->open, tasks);
     wake_threads(pool);
     take_tasks(pool, 0);
-    for (int round = 0; round < SPIN_ROUNDS; ++round) {
-        if (atomic_load_explicit(&pool->busy, memory_order_acquire) == 0) return;
-        relax();
-    }
-    pthread_mutex_lock(&pool->lock);
-    while (atomic_load_explicit(&pool->busy, memory_order_acquire) != 0)
-        pthread_cond_wait(&pool->idle, &pool->lock);
-    pthread_mutex_unlock(&pool->lock);
+    await_tasks(pool);
 }
 
 double hil_pool_stretch(int64_t tasks, int threads)

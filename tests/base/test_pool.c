@@ -1,4 +1,4 @@
-/* Every task runs exactly once, whatever the number of threads. */
+/* Every task runs exactly once, whatever the number of threads, in its own run. */
 #include "base/pool.h"
 #include "check.h"
 
@@ -8,8 +8,25 @@ static void add(void *context, int64_t i, int thread)
     ((int *)context)[i] += (int)i + 1;
 }
 
+/* Runs one after the other, with threads that are late for one when the next begins. */
+static void check_turns(void)
+{
+    enum { RUNS = 20000, MOST = 5 };
+    static int seen[2][MOST];
+    hil_pool *pool;
+    CHECK_OK(hil_pool_create(&pool, 4));
+    for (int run = 0; run < RUNS; ++run) {
+        int *now = seen[run % 2], tasks = 1 + run % MOST;
+        memset(now, 0, sizeof seen[0]);
+        hil_pool_run(pool, add, now, tasks);
+        for (int i = 0; i < MOST; ++i) CHECK_INT(now[i], i < tasks ? i + 1 : 0);
+    }
+    hil_pool_destroy(pool);
+}
+
 int main(void)
 {
+    check_turns();
     static int seen[5000];
     for (int threads = 1; threads <= 4; ++threads) {
         hil_pool *pool;

@@ -14,6 +14,11 @@
 
 #include <string.h>
 
+static int64_t tasks_of(int64_t count)
+{
+    return (count + HIL_SWEEP_TASK - 1) / HIL_SWEEP_TASK;
+}
+
 static void update_task(void *context, int64_t i, int thread)
 {
     (void)thread;
@@ -29,25 +34,47 @@ static void update_task(void *context, int64_t i, int thread)
 
 void hil_sweep_work_run(hil_sweep_work *work, hil_pool *pool)
 {
-    hil_pool_run(pool, update_task, work, (work->count + HIL_SWEEP_TASK - 1) / HIL_SWEEP_TASK);
+    hil_pool_run(pool, update_task, work, tasks_of(work->count));
 }
 
-/* Updates this chunk and those that are updated with it. */
+typedef struct joint_update {
+    hil_store *store;
+    const hil_sweep_chunk *chunk;
+} joint_update;
+
+/* Task i of all chunks together. */
+static void joint_task(void *context, int64_t i, int thread)
+{
+    const joint_update *u = context;
+    const hil_sweep_chunk *r = u->chunk;
+    for (; i >= tasks_of(r->count); ++r) i -= tasks_of(r->count);
+    hil_sweep_work work = hil_sweep_chunk_work(u->store, r);
+    update_task(&work, i, thread);
+}
+
+/* Of this chunk and those that are updated with it. */
+static int64_t joint_tasks(const hil_sweep_chunk *r)
+{
+    int64_t tasks = 0;
+    for (size_t i = 0; i < r->together; ++i) tasks += tasks_of(r[i].count);
+    return tasks;
+}
+
 static hil_status update_chunk(void *context, int64_t index)
 {
     hil_store *store = context;
-    const hil_sweep_chunk *r = &store->sweep->chunk[index];
-    for (size_t i = 0; i < r->together; ++i) {
-        hil_sweep_work job = hil_sweep_chunk_work(store, &r[i]);
-        hil_sweep_work_run(&job, store->opening.update);
-    }
+    joint_update update = {store, &store->sweep->chunk[index]};
+    hil_pool_run(store->opening.update, joint_task, &update, joint_tasks(update.chunk));
     return HIL_OK;
 }
 
 /* How many times as long the CPU takes for an update that codes moments in 8 bits, where that was
    not measured. */
 #define CODING_FACTOR 3
-#define JOINT_ELEMENTS ((int64_t)1 << 26) /* of a joint update: some tenths of a millisecond */
+/* Elements of a joint update on a GPU and on the CPU: some tenths of a millisecond. */
+#define JOINT_ELEMENTS ((int64_t)1 << 26)
+#define JOINT_ON_CPU ((int64_t)1 << 18)
+#define JOINT_CHUNKS 256 /* on the CPU */
 
 /* Blocks on their way to the device. */
 typedef struct queueing {
@@ -107,17 +134,26 @@ hil_status hil_sweep_submit(hil_store *store, hil_job *job, hil_fence *over)
     return hil_links_submit(store->links, job, over);
 }
 
-double hil_sweep_seconds(const hil_store *store, int64_t count, bool here)
+static double stretch_of(const hil_store *store, int64_t tasks)
+{
+    const hil_speeds *speeds = store->opening.speeds;
+    return speeds ? hil_pool_stretch(tasks, (int)speeds->threads) : 1;
+}
+
+static double update_seconds(const hil_store *store, int64_t count, int64_t tasks, bool here)
 {
     const hil_speeds *speeds = store->opening.speeds;
     if (!speeds) return 0;
     if (here && speeds->update_device > 0) return (double)count / speeds->update_device;
-    int64_t tasks = (count + HIL_SWEEP_TASK - 1) / HIL_SWEEP_TASK;
-    double stretch = hil_pool_stretch(tasks, (int)speeds->threads);
     double speed = speeds->update;
     if (store->options.codec == HIL_CODEC_Q8)
         speed = speeds->update_8bit > 0 ? speeds->update_8bit : speed / CODING_FACTOR;
-    return speeds->pool_run + stretch * (double)count / speed;
+    return speeds->pool_run + stretch_of(store, tasks) * (double)count / speed;
+}
+
+double hil_sweep_seconds(const hil_store *store, int64_t count, bool here)
+{
+    return update_seconds(store, count, tasks_of(count), here);
 }
 
 /* The update of chunks from `index` on. */
@@ -125,15 +161,17 @@ static hil_job update_of(hil_store *store, size_t index, size_t chunks)
 {
     hil_sweep_chunk *r = &store->sweep->chunk[index];
     bool queues = r->here && store->device;
-    double seconds = 0;
+    int64_t count = 0;
     r->together = chunks;
-    for (size_t i = 0; i < chunks; ++i) seconds += hil_sweep_seconds(store, r[i].count, r->here);
+    for (size_t i = 0; i < chunks; ++i) count += r[i].count;
+    int64_t tasks = joint_tasks(r);
     return (hil_job){.link = HIL_LINK_UPDATE,
                      .run = queues ? queue_update : update_chunk,
                      .queues = queues,
                      .context = store,
                      .index = (int64_t)index,
-                     .seconds = seconds,
+                     .seconds = update_seconds(store, count, tasks, r->here),
+                     .busy = 1 / stretch_of(store, tasks),
                      .name = "update"};
 }
 
@@ -147,8 +185,8 @@ static hil_status save_job(hil_store *store, const hil_sweep_chunk *r, const hil
 }
 
 /* [Note: joint updates] A mixture of experts has thousands of small units. Units next to each other
-   in the sweep's order that a GPU updates in its own memory are updated by one job: they wait
-   until there are enough of them, or the next one is updated elsewhere. */
+   in the sweep's order that a GPU updates in its own memory, or the CPU where they are, are updated
+   by one job: they wait until there are enough of them, or the next one is updated elsewhere. */
 static hil_status update_waiting(hil_store *store)
 {
     struct hil_sweep *s = store->sweep;
@@ -169,12 +207,23 @@ static hil_status update_waiting(hil_store *store)
     return status;
 }
 
-/* The whole unit waits for its update, with others. */
-static hil_status join_waiting(hil_store *store, hil_unit *unit)
+/* Whether the CPU updates the unit where its states are, in one job with others. */
+static bool joins_on_cpu(const hil_store *store, hil_unit *unit)
+{
+    hil_sweep_chunk whole = {.unit = unit, .count = unit->slice};
+    return unit->sweeping && !store->sweep->saving && unit->slice <= JOINT_ON_CPU &&
+           hil_sweep_chunk_staged(store, &whole) == 0;
+}
+
+/* The whole unit waits for its update, with others; `here`: by a GPU. */
+static hil_status join_waiting(hil_store *store, hil_unit *unit, bool here)
 {
     struct hil_sweep *s = store->sweep;
-    if (s->elements + unit->slice > JOINT_ELEMENTS) HIL_TRY(update_waiting(store));
-    s->chunk[s->chunks++] = (hil_sweep_chunk){.unit = unit, .count = unit->slice, .here = true};
+    bool other = s->waiting && s->chunk[s->chunks - 1].here != here;
+    if (s->elements + unit->slice > (here ? JOINT_ELEMENTS : JOINT_ON_CPU) || other ||
+        (!here && s->waiting == JOINT_CHUNKS))
+        HIL_TRY(update_waiting(store));
+    s->chunk[s->chunks++] = (hil_sweep_chunk){.unit = unit, .count = unit->slice, .here = here};
     ++s->waiting;
     s->elements += unit->slice;
     hil_fence_join(&s->ready, &unit->reading);
@@ -255,8 +304,9 @@ static hil_status sweep_unit(hil_store *store, hil_unit *unit)
     hil_status status = HIL_OK;
     bool here = hil_unit_stays(store, unit), from_host = may_update_on_device(store, unit);
     if (unit->sweeping) hil_window_forget(store, unit);
-    bool chunks = !here || store->sweep->saving;
-    if (here && unit->sweeping) status = join_waiting(store, unit);
+    bool joins = !here && !from_host && joins_on_cpu(store, unit);
+    bool chunks = (!here && !joins) || store->sweep->saving;
+    if ((here && unit->sweeping) || joins) status = join_waiting(store, unit, here);
     if (chunks && status == HIL_OK) status = update_waiting(store);
     for (int64_t c = 0; chunks && c * store->plan->chunk < unit->slice && status == HIL_OK;
          c += store->merge) {

@@ -62,6 +62,7 @@ typedef struct hil_job {
     int64_t index;
     uint64_t bytes;   /* moved by `run`, for the account */
     double seconds;   /* duration of `run` in a rehearsal */
+    double busy;      /* fraction of the CPU's threads that an update has tasks for; 0: all */
     const char *name; /* for the timeline; a string constant */
     int parts;
     hil_part part[HIL_JOB_PARTS]; /* last field: submit copies only the `parts` in use */

@@ -19,6 +19,7 @@
 typedef struct running {
     double start;
     double read, write, seconds; /* remaining: bytes, bytes, time that shares no bandwidth */
+    double busy;                 /* hil_job.busy, above 0 */
     double in, out;              /* remaining bytes over the bus */
     double net;                  /* remaining bytes over the network, after `seconds` */
 } running;
@@ -56,7 +57,7 @@ static running begin(const hil_links *links, const hil_job *job, double clock)
     bool in = hil_job_to_device(job), bus = speeds->update_device > 0;
     double copy = in ? speeds->to_device : speeds->to_host;
     double copied = (double)hil_job_bytes(job, HIL_PART_COPY);
-    running r = {.start = clock};
+    running r = {.start = clock, .busy = job->busy > 0 ? job->busy : 1};
     r.read = (double)hil_job_bytes(job, HIL_PART_READ);
     r.write = (double)hil_job_bytes(job, HIL_PART_WRITE);
     if (bus && copy > 0)
@@ -160,15 +161,16 @@ static double reduce(double amount, double rate, double step)
     return !(amount > 0) || amount / rate <= step ? 0 : amount - rate * step;
 }
 
-/* Fraction of their speeds that computing and updates on the CPU have while both run: each has as
-   many threads as the other. */
+/* Fraction of their speeds that computing and updates on the CPU have while both run: the update
+   has as many threads as computing, of which those without a task take no time. */
 static double beside(const hil_links *links)
 {
     const machine *m = links->state;
     const hil_speeds *speeds = &links->speeds;
-    bool updating = m->active & 1u << HIL_LINK_UPDATE && m->job[HIL_LINK_UPDATE].seconds > 0;
+    const running *update = &m->job[HIL_LINK_UPDATE];
+    bool updating = m->active & 1u << HIL_LINK_UPDATE && update->seconds > 0;
     if (!updating || speeds->update_device > 0 || !(speeds->threads > 0)) return 1;
-    return fmin(1, speeds->cpus / (2 * speeds->threads));
+    return fmin(1, speeds->cpus / ((1 + update->busy) * speeds->threads));
 }
 
 /* The same beside transfers from and to drives: the kernel and checksums take time of the cores. */

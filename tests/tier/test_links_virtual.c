@@ -213,6 +213,10 @@ static void shared_cores(void)
     hil_links_compute(tiers.links, 0.25);
     CHECK_NEAR(hil_links_now(tiers.links), 3, 1e-9);
     wait_until(&over, 3.75); /* nobody computes meanwhile */
+    hil_job lone = {.link = HIL_LINK_UPDATE, .run = never, .seconds = 1, .busy = 0.5};
+    CHECK_OK(hil_links_submit(tiers.links, &lone, &over));
+    hil_links_compute(tiers.links, 1.5); /* three threads on two cores, and then 0.5 s alone */
+    CHECK_NEAR(hil_links_now(tiers.links), 3.75 + 2, 1e-9);
     end();
     cpu.cpus = 3; /* for four threads */
     begin_at(&cpu);

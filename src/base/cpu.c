@@ -4,8 +4,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#define UNKNOWN (-1)
+
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static hil_cpu_level found;
+static atomic_int found = UNKNOWN;
 static atomic_int limit = HIL_CPU_AMX;
 
 #if defined(__x86_64__)
@@ -45,23 +47,29 @@ bool hil_cpu_probe_amx(void)
 }
 #endif
 
-static void detect(void)
+static hil_cpu_level level_of_cpu(void)
 {
-    found = HIL_CPU_PORTABLE;
-    if (!has_avx2()) return;
-    found = HIL_CPU_AVX2;
-    if (!has_avx512()) return;
-    found = HIL_CPU_AVX512;
-    if (!has_bf16()) return;
-    found = HIL_CPU_BF16;
-    if (hil_cpu_probe_amx()) found = HIL_CPU_AMX;
+    if (!has_avx2()) return HIL_CPU_PORTABLE;
+    if (!has_avx512()) return HIL_CPU_AVX2;
+    if (!has_bf16()) return HIL_CPU_AVX512;
+    return hil_cpu_probe_amx() ? HIL_CPU_AMX : HIL_CPU_BF16;
 }
 
+static void detect(void)
+{
+    atomic_store_explicit(&found, (int)level_of_cpu(), memory_order_relaxed);
+}
+
+/* Loops ask for every row, so it is a load after the first time. */
 hil_cpu_level hil_cpu_best(void)
 {
-    pthread_once(&once, detect);
-    hil_cpu_level most = (hil_cpu_level)atomic_load_explicit(&limit, memory_order_relaxed);
-    return found < most ? found : most;
+    int level = atomic_load_explicit(&found, memory_order_relaxed);
+    if (level == UNKNOWN) {
+        pthread_once(&once, detect);
+        level = atomic_load_explicit(&found, memory_order_relaxed);
+    }
+    int most = atomic_load_explicit(&limit, memory_order_relaxed);
+    return (hil_cpu_level)(level < most ? level : most);
 }
 
 hil_cpu_level hil_cpu_vectors(void)

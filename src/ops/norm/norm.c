@@ -8,6 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+#define GROUP 1024 /* numbers */
+
 /* Scratch: weight and bias as fp32; in backward also the gradients of both for each block of rows.
  */
 typedef struct job {
@@ -15,6 +17,7 @@ typedef struct job {
     hil_grid grid;
     int64_t cols;
     int64_t heads; /* rows of weights */
+    int64_t group; /* rows that are converted at once */
     bool centered;
     float *vector[2];
     float *partial[2]; /* blocks x heads x cols; NULL where not wanted */
@@ -80,6 +83,11 @@ static hil_status infer(hil_op_call *call)
     return HIL_OK;
 }
 
+static int64_t buffer_size(const job *j)
+{
+    return j->group * j->cols + HIL_LANES;
+}
+
 static hil_status prepare(const hil_op_call *call, job *out)
 {
     *out = (job){.call = call,
@@ -87,6 +95,7 @@ static hil_status prepare(const hil_op_call *call, job *out)
                  .cols = hil_shape_cols(&call->in[0].shape),
                  .heads = count_heads(call),
                  .centered = is_centered(call)};
+    out->group = out->cols < GROUP ? GROUP / out->cols : 1;
     size_t at = 0;
     int64_t width = out->heads * out->cols;
     for (int i = 0; i < count_vectors(call); ++i) {
@@ -102,35 +111,47 @@ static hil_status prepare(const hil_op_call *call, job *out)
     for (int i = 0; i < call->params; ++i)
         out->partial[i] = (float *)((char *)call->scratch +
                                     hil_scratch_add(&at, out->grid.blocks * width, sizeof(float)));
-    return hil_pool_reserve(call->pool, 3 * sizeof(float) * (size_t)(out->cols + HIL_LANES));
+    return hil_pool_reserve(call->pool, 3 * sizeof(float) * (size_t)buffer_size(out));
 }
 
-/* One of the thread's three buffers for a row. */
+/* One of the thread's three buffers for rows. */
 static float *buffer(const job *j, int thread, int i)
 {
-    return (float *)hil_pool_scratch(j->call->pool, thread) + i * (j->cols + HIL_LANES);
+    return (float *)hil_pool_scratch(j->call->pool, thread) + i * buffer_size(j);
+}
+
+/* Row r. */
+static void forward_row(const job *j, hil_row_norm *norm, int64_t r, const float *x, float *y)
+{
+    const hil_row_kernel *kernel = hil_rows();
+    double eps = ((const hil_norm_attr *)j->call->attr)->eps;
+    float *saved = j->call->saved[0].data;
+    int64_t n = j->cols;
+    if (j->centered) norm->mean = kernel->math.sum(x, n) / (float)n;
+    float variance = kernel->math.sum_squares(x, norm->mean, n) / (float)n;
+    norm->scale = 1.0f / sqrtf(variance + (float)eps);
+    kernel->norm.normalize(y, x, norm, n);
+    if (j->centered) saved[2 * r] = norm->mean;
+    saved[j->centered ? 2 * r + 1 : r] = norm->scale;
 }
 
 static void forward_rows(void *context, int64_t block, int thread)
 {
     const job *j = context;
     const hil_op_call *call = j->call;
-    const hil_row_kernel *kernel = hil_rows();
-    double eps = ((const hil_norm_attr *)call->attr)->eps;
-    float *saved = call->saved[0].data;
-    int64_t n = j->cols, end = hil_grid_end(&j->grid, block);
+    int64_t n = j->cols, end = hil_grid_end(&j->grid, block), count;
+    int64_t head = block * j->grid.block % j->heads;
     hil_row_norm norm = {.bias = j->vector[1]};
-    for (int64_t r = block * j->grid.block; r < end; ++r) {
-        const float *x = hil_row_read(&call->in[0], r * n, n, buffer(j, thread, 0));
+    for (int64_t r = block * j->grid.block; r < end; r += count) {
+        count = end - r < j->group ? end - r : j->group;
+        const float *x = hil_row_read(&call->in[0], r * n, count * n, buffer(j, thread, 0));
         float *y = hil_row_place(&call->out[0], r * n, false, buffer(j, thread, 1));
-        if (j->centered) norm.mean = kernel->math.sum(x, n) / (float)n;
-        norm.weight = j->vector[0] + r % j->heads * n;
-        float variance = kernel->math.sum_squares(x, norm.mean, n) / (float)n;
-        norm.scale = 1.0f / sqrtf(variance + (float)eps);
-        kernel->norm.normalize(y, x, &norm, n);
-        hil_row_write(&call->out[0], r * n, n, y, false);
-        if (j->centered) saved[2 * r] = norm.mean;
-        saved[j->centered ? 2 * r + 1 : r] = norm.scale;
+        for (int64_t k = 0; k < count; ++k) {
+            norm.weight = j->vector[0] + head * n;
+            forward_row(j, &norm, r + k, x + k * n, y + k * n);
+            if (++head == j->heads) head = 0;
+        }
+        hil_row_write(&call->out[0], r * n, count * n, y, false);
     }
 }
 
@@ -142,30 +163,43 @@ static hil_status forward(hil_op_call *call)
     return HIL_OK;
 }
 
+/* Row r, of this head; dx may be NULL. */
+static void backward_row(const job *j, hil_row_norm *norm, int64_t r, const float *const in[2],
+                         float *dx)
+{
+    const hil_row_normalize *kernel = &hil_rows()->norm;
+    const float *saved = j->call->saved[0].data;
+    norm->mean = j->centered ? saved[2 * r] : 0;
+    norm->scale = saved[j->centered ? 2 * r + 1 : r];
+    kernel->normalize_back(norm, in[0], in[1], j->cols);
+    if (dx) kernel->normalize_dx(dx, norm, in[0], in[1], j->cols);
+}
+
 static void backward_rows(void *context, int64_t block, int thread)
 {
     const job *j = context;
     const hil_op_call *call = j->call;
-    const float *saved = call->saved[0].data;
-    int64_t n = j->cols, width = j->heads * n, end = hil_grid_end(&j->grid, block);
+    int64_t n = j->cols, width = j->heads * n, end = hil_grid_end(&j->grid, block), count;
+    int64_t head = block * j->grid.block % j->heads;
     hil_row_norm norm = {.centered = j->centered};
     float *dweight = j->partial[0] ? j->partial[0] + block * width : NULL;
     if (j->partial[1]) norm.dbias = j->partial[1] + block * n;
     if (dweight) memset(dweight, 0, (size_t)width * sizeof(float));
     if (norm.dbias) memset(norm.dbias, 0, (size_t)n * sizeof(float));
-    for (int64_t r = block * j->grid.block; r < end; ++r) {
-        const float *x = hil_row_read(&call->in[0], r * n, n, buffer(j, thread, 0));
-        const float *dy = hil_row_read(&call->dout[0], r * n, n, buffer(j, thread, 1));
-        norm.weight = j->vector[0] + r % j->heads * n;
-        norm.dweight = dweight ? dweight + r % j->heads * n : NULL;
-        norm.mean = j->centered ? saved[2 * r] : 0;
-        norm.scale = saved[j->centered ? 2 * r + 1 : r];
-        hil_rows()->norm.normalize_back(&norm, x, dy, n);
-        if (!call->din[0].data) continue;
-        bool add = call->din_add[0];
-        float *dx = hil_row_place(&call->din[0], r * n, add, buffer(j, thread, 2));
-        hil_rows()->norm.normalize_dx(dx, &norm, x, dy, n);
-        hil_row_write(&call->din[0], r * n, n, dx, add);
+    bool wants = call->din[0].data != NULL, add = call->din_add[0];
+    for (int64_t r = block * j->grid.block; r < end; r += count) {
+        count = end - r < j->group ? end - r : j->group;
+        const float *x = hil_row_read(&call->in[0], r * n, count * n, buffer(j, thread, 0));
+        const float *dy = hil_row_read(&call->dout[0], r * n, count * n, buffer(j, thread, 1));
+        float *dx = wants ? hil_row_place(&call->din[0], r * n, add, buffer(j, thread, 2)) : NULL;
+        for (int64_t k = 0; k < count; ++k) {
+            const float *in[] = {x + k * n, dy + k * n};
+            norm.weight = j->vector[0] + head * n;
+            norm.dweight = dweight ? dweight + head * n : NULL;
+            backward_row(j, &norm, r + k, in, dx ? dx + k * n : NULL);
+            if (++head == j->heads) head = 0;
+        }
+        if (wants) hil_row_write(&call->din[0], r * n, count * n, dx, add);
     }
 }
 

@@ -93,6 +93,7 @@ static float sum(const float *x, int64_t n)
     float tail[HIL_LANES];
     int64_t i = 0;
     for (; i + HIL_LANES <= n; i += HIL_LANES) sum_lanes(&s, x + i);
+    if (i == n) return total(&s);
     copy_tail(tail, x + i, n - i, 0);
     sum_lanes(&s, tail);
     return total(&s);
@@ -112,6 +113,7 @@ static float sum_squares(const float *x, float mean, int64_t n)
     float tail[HIL_LANES];
     int64_t i = 0;
     for (; i + HIL_LANES <= n; i += HIL_LANES) square_lanes(&s, x + i, mean);
+    if (i == n) return total(&s);
     copy_tail(tail, x + i, n - i, mean);
     square_lanes(&s, tail, mean);
     return total(&s);
@@ -267,10 +269,12 @@ static void normalize_dx(float *dx, const hil_row_norm *norm, const float *x, co
     lanes sums[2] = {0};
     int64_t i = 0;
     for (; i + HIL_LANES <= n; i += HIL_LANES) project_lanes(sums, norm, x + i, dy + i, weight + i);
-    copy_tail(tail[0], x + i, n - i, mean);
-    copy_tail(tail[1], dy + i, n - i, 0);
-    copy_tail(tail[2], weight + i, n - i, 0);
-    project_lanes(sums, norm, tail[0], tail[1], tail[2]);
+    if (i < n) {
+        copy_tail(tail[0], x + i, n - i, mean);
+        copy_tail(tail[1], dy + i, n - i, 0);
+        copy_tail(tail[2], weight + i, n - i, 0);
+        project_lanes(sums, norm, tail[0], tail[1], tail[2]);
+    }
     float mean_plain = norm->centered ? total(&sums[0]) / (float)n : 0;
     float mean_along = total(&sums[1]) / (float)n;
     for (i = 0; i < n; ++i)

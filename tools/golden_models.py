@@ -52,6 +52,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.utils import logging
 
 from golden_configs import FAMILIES, IMAGES, MIXTURES, MODELS, SPACES, VARIANTS, with_images
+from golden_recent import RECENT
 
 SEQ, BATCH, STEPS = 32, 4, 20
 STD = 0.15
@@ -354,6 +355,7 @@ def main():
     families = [(name, config, seed, 5) for seed, (name, config) in
                 enumerate(FAMILIES.items(), 1 + len(MODELS) + len(VARIANTS))]
     families += [(name, config, seed, 5) for seed, (name, config) in enumerate(SPACES.items(), 200)]
+    families += [(name, config, seed, 5) for seed, (name, config) in enumerate(RECENT.items(), 300)]
     for name, config, seed, pad in first + families:
         if not only or name in only:
             make_golden(path(name), config(), seed, pad)

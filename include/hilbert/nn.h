@@ -262,7 +262,8 @@ typedef struct hil_route_options {
     int64_t groups, groups_chosen;
     double scale;          /* of the weights; 0: 1 */
     hil_param *correction; /* HIL_FIXED: added where experts are chosen; NULL: nothing is */
-    double eps; /* with `sigmoid`: added to what normalized weights are divided by; 0: 1e-20 */
+    double eps;     /* with `sigmoid`: added to what normalized weights are divided by; 0: 1e-20 */
+    bool by_logits; /* experts are compared by their logits, to which `correction` is added */
 } hil_route_options;
 HIL_API void hil_route_defaults_sized(hil_route_options *options, size_t size);
 #define hil_route_defaults(options) hil_route_defaults_sized(options, sizeof *(options))

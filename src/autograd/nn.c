@@ -365,6 +365,7 @@ hil_status hil_route(hil_tape *t, hil_value *logits, hil_value *used,
                            .groups_chosen = own.groups_chosen,
                            .eps = own.eps,
                            .pairs = own.pairs,
+                           .by_logits = own.by_logits,
                            .scale = own.scale};
     hil_apply apply = {.op = &hil_op_route,
                        .attr = &attr,

@@ -84,6 +84,10 @@ static const hil_arch *const archs[] = {
     &hil_arch_afmoe,
     &hil_arch_hy_v3,
     &hil_arch_granite_moe_swa,
+    &hil_arch_lfm3,
+    &hil_arch_axk1,
+    &hil_arch_flint,
+    &hil_arch_kolibri1,
 };
 enum { COUNT = sizeof archs / sizeof *archs };
 

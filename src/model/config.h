@@ -29,6 +29,12 @@ typedef enum hil_norm_kind {
     HIL_NORM_LAYER_BARE, /* LayerNorm without weight and bias */
     HIL_NORM_RMS_BARE,   /* RMSNorm without weight */
 } hil_norm_kind;
+/* What a gate of the own projection of attention is for. */
+typedef enum hil_own_gate {
+    HIL_OWN_GATE_NUMBER, /* each number that attention gives */
+    HIL_OWN_GATE_HEAD,   /* each head */
+    HIL_OWN_GATE_NONE,   /* nothing: there are no gates */
+} hil_own_gate;
 /* How queries and keys are normalised before they turn, or after it. */
 typedef enum hil_qk_norm {
     HIL_QK_NORM_NONE,
@@ -123,6 +129,7 @@ typedef struct hil_mixture_config {
     bool early;                      /* weights multiply what experts get, not what they give */
     bool normalized;                 /* the weights of the chosen experts add up to 1 */
     bool sigmoid, pairs, corrected;  /* of hil_route_options; corrected: by a bias */
+    bool by_logits;                  /* likewise */
     int64_t groups, groups_chosen;   /* likewise */
     double scale;                    /* of the weights of the chosen experts; 0: 1 */
     double eps;                      /* of hil_route_options */
@@ -160,8 +167,10 @@ typedef struct hil_config {
     bool reversed;    /* it turns the other way */
     bool embedding_norm; /* the embedding's result is normalised */
     bool no_post_norms; /* the norms of what parts give, which the architecture has, are left out */
-    bool gated;         /* q has heads twice as large: the second half gates what attention gives */
-    bool frozen_pad;    /* the row `pad` of the embedding gets no gradient from it */
+    bool mixture_post_norms; /* that of the MLP is there only where it is a mixture */
+    hil_own_gate own_gate;   /* where the architecture has such a projection */
+    bool gated;      /* q has heads twice as large: the second half gates what attention gives */
+    bool frozen_pad; /* the row `pad` of the embedding gets no gradient from it */
     /* 0: none, or the usual one. */
     double embedding_scale, residual_scale, attention_scale, attention_cap, logit_scale, logit_cap;
     double attention_in, attention_out, gate_scale, mlp_out; /* what they read and give */

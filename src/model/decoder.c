@@ -408,7 +408,10 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
     if (c->activation == HIL_XIELU) HIL_TRY(add_xielu(model, c, n, &l->xielu));
     if (m->sinks) HIL_TRY(add_sinks(model, c, n, &l->attention.sinks));
     bool mixed = l->mixture.router || !feeds, no_bias = mixed || !c->mlp_bias;
-    bool no_post = c->no_post_norms;
+    bool no_post = c->no_post_norms, no_own = c->mixture_post_norms && !l->mixture.router;
+    int64_t gates = c->own_gate == HIL_OWN_GATE_NONE   ? 0
+                    : c->own_gate == HIL_OWN_GATE_HEAD ? c->heads
+                                                       : q;
     const hil_build_row rows[] = {
         {m->attention_norm, {one, 1, d, 0}, &l->attention_norm.weight, !mixes},
         {m->attention_norm, {HIL_BIAS, 1, d, 0}, &l->attention_norm.bias, plain || !mixes},
@@ -424,7 +427,7 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
         {m->q_norm, {HIL_BIAS, 1, q_norm, 0}, &l->q_norm.bias, no_qk || own || plain},
         {m->k_norm, {one, k_norms, k_norm, 0}, &l->k_norm.weight, no_qk},
         {m->k_norm, {HIL_BIAS, 1, k_norm, 0}, &l->k_norm.bias, no_qk || own || plain},
-        {m->own_gate, {HIL_MATRIX, q, d, std}, &l->own_gate.weight, other},
+        {m->own_gate, {HIL_MATRIX, gates, d, std}, &l->own_gate.weight, !gates || other},
         {o.name, {o.role, d, o.width, std}, &l->o.weight, !mixes},
         {o.name, {HIL_BIAS, 1, d, 0}, &l->o.bias, !o.bias || !mixes},
         {m->attention_post_norm, {one, 1, d, 0}, &l->after_attention.norm.weight, no_post},
@@ -437,7 +440,7 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
         {m->gate_up, {HIL_MATRIX, 2 * f, d, std}, &l->gate_up.weight, mixed},
         {m->down, {HIL_MATRIX, d, f, std}, &l->down.weight, mixed},
         {m->down, {HIL_BIAS, 1, d, 0}, &l->down.bias, no_bias},
-        {m->mlp_post_norm, {one, 1, d, 0}, &l->after_mlp.norm.weight, no_post},
+        {m->mlp_post_norm, {one, 1, d, 0}, &l->after_mlp.norm.weight, no_post || no_own},
     };
     const hil_build_table table = {m->blocks, n, rows, sizeof rows / sizeof *rows};
     return hil_build_block(model, &table, block, l);

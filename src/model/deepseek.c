@@ -1,6 +1,7 @@
 /* deepseek.c - DeepSeek-V2 and V3: latent attention, and experts that are chosen from the best
    groups of them. V3 chooses by sigmoids and a bias that is not trained. GLM-4.7-Flash is V3 with
-   other sizes. Youtu-LLM and MiniCPM3 have the attention without experts. */
+   other sizes; A.X K1 normalises what mixtures give. Youtu-LLM and MiniCPM3 have the attention
+   without experts. */
 #include "model/build.h"
 
 #include <math.h>
@@ -116,6 +117,9 @@ const hil_arch hil_arch_deepseek_v2 = {
     HIL_ARCH_GROUPED,
 };
 
+#define V3_CHOICE                                                                                  \
+    .chosen = 8, .width = 2048, .normalized = true, .sigmoid = true, .pairs = true,                \
+    .corrected = true, .groups = 8, .groups_chosen = 4, .scale = 2.5
 static const hil_config v3_defaults = {
     .activation = HIL_SILU,
     .interleaved = true,
@@ -124,16 +128,7 @@ static const hil_config v3_defaults = {
     .head_dim = 64,
     .max_positions = 4096,
     .latent = {.q_rank = 1536, .kv_rank = 512, .still = 128, .value = 128},
-    .mixture = {.experts = 256,
-                .chosen = 8,
-                .width = 2048,
-                .normalized = true,
-                .sigmoid = true,
-                .pairs = true,
-                .corrected = true,
-                .groups = 8,
-                .groups_chosen = 4,
-                .scale = 2.5},
+    .mixture = {.experts = 256, V3_CHOICE},
     .bos = 0,
     .eos = 1,
     .pad = -1};
@@ -176,6 +171,51 @@ const hil_arch hil_arch_glm4_moe_lite = {
                             .pad = -1},
     .names = &names,
     .read = read_glm4_lite,
+    HIL_ARCH_GROUPED,
+};
+
+/* Queries always come through a latent vector. */
+static hil_status read_axk1(const hil_config_reader *r)
+{
+    const json_t *rank = json_object_get(r->object, "q_lora_rank");
+    if (rank && json_is_null(rank))
+        return hil_config_refuse(r, "q_lora_rank", "is null: it must be a number");
+    if (json_is_null(json_object_get(r->object, "norm_topk_prob")))
+        r->config->mixture.normalized = false;
+    HIL_TRY(read_grouped(r, 1));
+    int64_t turning = r->config->head_dim;
+    HIL_TRY(hil_config_size(r, "head_dim", NULL, HIL_CONFIG_HEADS_MAX, &turning));
+    if (turning != r->config->head_dim)
+        return hil_config_refuse(r, "head_dim", "is not \"qk_rope_head_dim\"");
+    return hil_config_mlp_types(r);
+}
+
+const hil_arch hil_arch_axk1 = {
+    .name = "axk1",
+    .class_name = "AXK1ForCausalLM",
+    .defaults =
+        &(const hil_config){.activation = HIL_SILU,
+                            .interleaved = true,
+                            .frozen_pad = true,
+                            .mixture_post_norms = true,
+                            .kv_heads = 64,
+                            .head_dim = 64,
+                            .max_positions = 32768,
+                            .latent = {.q_rank = 1536, .kv_rank = 512, .still = 128, .value = 128},
+                            .mixture = {.experts = 192, V3_CHOICE},
+                            .bos = 163691,
+                            .eos = 163691,
+                            .pad = -1},
+    .names =
+        &(const hil_arch_names){
+            HIL_ARCH_ENDS,
+            HIL_ARCH_MLP,
+            .attention_norm = "input_layernorm",
+            .o = "self_attn.o_proj",
+            .mlp_norm = "post_attention_layernorm",
+            .mlp_post_norm = "post_mlp_layernorm",
+        },
+    .read = read_axk1,
     HIL_ARCH_GROUPED,
 };
 

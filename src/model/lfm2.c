@@ -1,6 +1,6 @@
 /* lfm2.c - LFM2: layers with a gated convolution over a few positions, and some with grouped
    attention, whose queries and keys are normalised; with an MLP, or but for the first layers a
-   mixture of experts. */
+   mixture of experts. LFM3 has windows, gates of heads, and norms after each part. */
 #include "model/build.h"
 
 #include <string.h>
@@ -140,5 +140,105 @@ const hil_arch hil_arch_lfm2_moe = {
                                           .correction = "feed_forward.expert_bias"},
     .stacks = stacks,
     .read = read_moe,
+    .build = hil_build_decoder,
+};
+
+/* Where layer_types is absent. */
+static void set_layers(hil_config *c)
+{
+    for (int64_t n = 0; n < c->layers; ++n) {
+        uint64_t bit = (uint64_t)1 << (n % 64);
+        if (n % 4 == 0 && n > 0)
+            c->slides[n / 64] |= bit;
+        else if (n % 4 != 2)
+            c->conv.layers[n / 64] |= bit;
+    }
+}
+
+/* A part of a head turns only with the proportional kind; one that is given has other defaults than
+   one that is absent. */
+static hil_status read_lfm3_rope(const hil_config_reader *r)
+{
+    hil_config *c = r->config;
+    if (hil_config_has_rope(r)) {
+        c->rope = c->local_rope = (hil_rope_config){.theta = 1e6, .factor = 1, .partial = 1};
+    } else {
+        HIL_TRY(hil_config_refuse_number(r, "partial_rotary_factor"));
+        c->local_rope.theta = 10000;
+        c->has_local = true;
+        return HIL_OK;
+    }
+    HIL_TRY(hil_config_rope_by_type(r));
+    const hil_rope_config *both[] = {&c->rope, &c->local_rope};
+    for (int i = 0; i < 2; ++i)
+        if (both[i]->kind != HIL_ROPE_PROPORTIONAL && both[i]->partial != 1)
+            return hil_config_refuse(r, "partial_rotary_factor",
+                                     "needs the type proportional where it is not 1");
+    return HIL_OK;
+}
+
+static hil_status read_lfm3(const hil_config_reader *r)
+{
+    hil_config *c = r->config;
+    bool posts = true, gates = true;
+    HIL_TRY(hil_config_sizes(r, false));
+    HIL_TRY(hil_config_numbers(r, "norm_eps"));
+    HIL_TRY(hil_config_real(r, "rms_norm_eps", 1e-30, 1, &c->norm_eps));
+    HIL_TRY(hil_config_attention_bias(r));
+    HIL_TRY(read_lfm3_rope(r));
+    HIL_TRY(hil_config_refuse_flag(r, "conv_bias"));
+    HIL_TRY(hil_config_size(r, "conv_L_cache", NULL, KERNEL_MAX, &c->conv.kernel));
+    HIL_TRY(hil_config_sliding_window(r, true));
+    if (!c->window) return hil_config_refuse(r, "sliding_window", "is null: it must be a number");
+    HIL_TRY(hil_config_bool(r, "use_sandwich_norm", &posts));
+    HIL_TRY(hil_config_bool(r, "use_attention_gate", &gates));
+    c->no_post_norms = !posts;
+    c->own_gate = gates ? HIL_OWN_GATE_HEAD : HIL_OWN_GATE_NONE;
+    set_layers(c);
+    return hil_config_layer_types(r);
+}
+
+const hil_arch hil_arch_lfm3 = {
+    .name = "lfm3",
+    .class_name = "Lfm3ForCausalLM",
+    .defaults =
+        &(const hil_config){.activation = HIL_SILU,
+                            .norm_eps = 1e-5,
+                            .qk_norm = HIL_QK_NORM_HEAD,
+                            .frozen_pad = true,
+                            .tied = true,
+                            .max_positions = 128000,
+                            .intermediate = 7680,
+                            .heads = 16,
+                            .kv_heads = 4,
+                            .head_dim = 128,
+                            .window = 256,
+                            .rope = {.kind = HIL_ROPE_PROPORTIONAL, .theta = 1e6, .partial = 0.5},
+                            .conv = {.kernel = 7},
+                            .bos = 124894,
+                            .eos = 124900,
+                            .pad = 124893},
+    .names =
+        &(const hil_arch_names){
+            .embedding = "model.embed_tokens",
+            .blocks = "model.layers.",
+            .norm = "model.embedding_norm",
+            .head = "lm_head",
+            HIL_ARCH_ATTENTION,
+            .own_gate = "self_attn.g_proj",
+            .attention_norm = "operator_norm",
+            .attention_post_norm = "post_operator_norm",
+            .mlp_norm = "ffn_norm",
+            .mlp_post_norm = "post_ffn_norm",
+            .gate = "feed_forward.w1",
+            .up = "feed_forward.w3",
+            .down = "feed_forward.w2",
+        },
+    .stacks = (const hil_arch_stack[]){{.tensor = "self_attn.gate_proj.weight",
+                                        .param = "self_attn.g_proj.weight",
+                                        .parts = 1,
+                                        .saved = true},
+                                       {.tensor = NULL}},
+    .read = read_lfm3,
     .build = hil_build_decoder,
 };

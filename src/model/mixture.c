@@ -94,6 +94,7 @@ static void set_route(const hil_mixture_config *m, hil_route_options *out)
     out->chosen = m->chosen, out->normalized = m->normalized, out->scale = m->scale;
     out->groups = m->groups, out->groups_chosen = m->groups_chosen;
     out->sigmoid = m->sigmoid, out->pairs = m->pairs, out->eps = m->eps;
+    out->by_logits = m->by_logits;
 }
 
 hil_status hil_mixture_build(hil_model *model, const hil_config *c, int64_t n, hil_mixture *out)

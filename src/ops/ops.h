@@ -327,8 +327,9 @@ typedef struct hil_route_attr {
        as good as its best expert, or as the sum of the best two. */
     int64_t groups, groups_chosen;
     bool pairs;
-    double scale; /* of the weights; 0: 1 */
-    double eps;   /* with `sigmoid`: added to that sum; 0: 1e-20 */
+    double scale;   /* of the weights; 0: 1 */
+    double eps;     /* with `sigmoid`: added to that sum; 0: 1e-20 */
+    bool by_logits; /* experts are compared by logits, not by probabilities */
 } hil_route_attr;
 extern const hil_op hil_op_route;
 /* in: x (..., C), places, optional: weights (..., K), by which the copies are multiplied; out:

@@ -47,6 +47,18 @@ static const char *const refused[][3] = {
     {"afmoe", ",\"sliding_window\":null", "\"sliding_window\" is null"},
     {"afmoe", ",\"num_experts_per_tok\":65", "\"num_experts_per_tok\" is 65"},
     {"hy_v3", ",\"mlp_bias\":true", "\"mlp_bias\" is true"},
+    {"lfm3", ",\"conv_bias\":true", "\"conv_bias\" is true"},
+    {"lfm3", ",\"sliding_window\":null", "\"sliding_window\" is null"},
+    {"lfm3", ",\"partial_rotary_factor\":0.25", "\"partial_rotary_factor\" other than 0"},
+    {"lfm3",
+     ",\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"default\","
+     "\"partial_rotary_factor\":0.5}}",
+     "needs the type proportional"},
+    {"axk1", ",\"q_lora_rank\":null", "\"q_lora_rank\" is null"},
+    {"flint", ",\"output_router_logits\":true", "\"output_router_logits\" is true"},
+    {"flint", ",\"sliding_window\":null", "\"sliding_window\" is null"},
+    {"kolibri1", ",\"attention_bias\":true", "\"attention_bias\" is true"},
+    {"kolibri1", ",\"sliding_window\":null", "\"sliding_window\" is null"},
     {"mellum", ",\"rope_theta\":5", "\"rope_theta\" other than 0"},
     {"youtu", "", "is not that of \"num_attention_heads\""},
     {"gptj", ",\"n_embd\":64,\"n_head\":3", "\"n_head\" does not divide"},
@@ -298,15 +310,20 @@ static void check_defaults(void)
 }
 
 /* With as many heads of keys as of queries. */
+static void make_latent(char out[2048], const char *type, const char *keys)
+{
+    snprintf(
+        out, 2048,
+        "{\"model_type\":\"%s\",\"vocab_size\":96,\"hidden_size\":64,\"intermediate_size\":160,"
+        "\"num_hidden_layers\":2,\"num_attention_heads\":4,\"num_key_value_heads\":4%s}",
+        type, keys);
+}
+
 static hil_config parse_latent(const char *type, const char *keys)
 {
     char json[2048];
     hil_config config;
-    snprintf(
-        json, sizeof json,
-        "{\"model_type\":\"%s\",\"vocab_size\":96,\"hidden_size\":64,\"intermediate_size\":160,"
-        "\"num_hidden_layers\":2,\"num_attention_heads\":4,\"num_key_value_heads\":4%s}",
-        type, keys);
+    make_latent(json, type, keys);
     CHECK_OK(hil_config_parse(&config, json, strlen(json), "t"));
     return config;
 }
@@ -367,6 +384,37 @@ static void check_newer_defaults(void)
     CHECK(parse("hyperclovax", ",\"use_post_norm\":false").no_post_norms);
 }
 
+/* Models of later versions of transformers. */
+static void check_recent_defaults(void)
+{
+    hil_config c = parse("lfm3", "");
+    CHECK(hil_config_convolves(&c, 0) && hil_config_convolves(&c, 1));
+    CHECK_INT(c.rope.kind, HIL_ROPE_PROPORTIONAL);
+    CHECK_NEAR(c.rope.partial, 0.5, 0);
+    CHECK_NEAR(c.local_rope.theta, 10000, 0);
+    c = parse("lfm3", ",\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"default\"}}");
+    CHECK_INT(c.rope.kind, HIL_ROPE_DEFAULT);
+    CHECK_NEAR(c.rope.theta, 1e6, 0);
+    CHECK_NEAR(c.local_rope.theta, 1e6, 0);
+    c = parse("lfm3", ",\"use_sandwich_norm\":false,\"use_attention_gate\":false");
+    CHECK(c.no_post_norms && c.own_gate == HIL_OWN_GATE_NONE);
+    c = parse_latent("axk1", ",\"norm_topk_prob\":null");
+    CHECK(!c.mixture.normalized && c.mixture_post_norms);
+    char json[2048];
+    make_latent(json, "axk1", ",\"head_dim\":32");
+    CHECK_FAILS(hil_config_parse(&c, json, strlen(json), "t"), HIL_ERR_INPUT,
+                "\"head_dim\" is not \"qk_rope_head_dim\"");
+    c = parse_latent("axk1", "");
+    CHECK_INT(c.mixture.dense[0], 1);
+    c = parse("flint", "");
+    CHECK_INT(c.mixture.dense[0], 3);
+    CHECK(!hil_config_turns(&c, 0) && !hil_config_turns(&c, 1));
+    CHECK(parse("flint", ",\"mlp_only_layers\":[]").mixture.dense[0] == 0);
+    c = parse("kolibri1", "");
+    CHECK(hil_config_turns(&c, 0) && !c.mixture.normalized);
+    CHECK_INT(hil_config_window(&c, 1), 513);
+}
+
 int main(void)
 {
     check_refused();
@@ -375,5 +423,6 @@ int main(void)
     check_lone();
     check_beside();
     check_newer_defaults();
+    check_recent_defaults();
     return 0;
 }

@@ -70,7 +70,7 @@ static void check_row(const routed *r, const hil_route_attr *attr, int params, i
     for (int e = 0; e < EXPERTS; ++e) all += exp((double)x[e]);
     for (int e = 0; e < EXPERTS; ++e) {
         p[e] = attr->sigmoid ? 1 / (1 + exp(-(double)x[e])) : exp((double)x[e]) / all;
-        by[e] = p[e] + (params ? (double)bias[e] : 0);
+        by[e] = (attr->by_logits ? (double)x[e] : p[e]) + (params ? (double)bias[e] : 0);
     }
     for (int g = 0; g < EXPERTS / size; ++g) {
         score[g] = 0;
@@ -152,6 +152,7 @@ int main(void)
          .groups = 4,
          .groups_chosen = 2,
          .scale = 2.5},
+        {.chosen = CHOSEN, .sigmoid = true, .by_logits = true, .normalized = true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i)
         for (int params = 0; params < 2; ++params) check_route(&cases[i], params);

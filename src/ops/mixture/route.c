@@ -128,15 +128,15 @@ static void leave_groups(const hil_route_attr *attr, float *x, int64_t experts)
     }
 }
 
-/* The numbers by which experts are chosen: the probabilities p, or what is made of them in `room`.
- */
+/* The numbers by which experts are chosen: the probabilities p, or what is made of them, or of the
+   logits that it has already, in `room`. */
 static const float *compare_by(const hil_op_call *call, const float *p, const float *bias,
                                float *room)
 {
     const hil_route_attr *attr = call->attr;
     int64_t experts = hil_shape_cols(&call->in[0].shape);
-    if (!bias && !attr->groups) return p;
-    memcpy(room, p, (size_t)experts * sizeof *p);
+    if (!bias && !attr->groups && !attr->by_logits) return p;
+    if (!attr->by_logits) memcpy(room, p, (size_t)experts * sizeof *p);
     if (bias) hil_rows()->math.add(room, room, bias, experts);
     if (attr->groups) leave_groups(attr, room, experts);
     return room;
@@ -170,10 +170,11 @@ static void choose_row(const hil_op_call *call, const sizes *s, const parts *scr
     float *weight = (float *)call->out[0].data + row * s->chosen;
     int32_t *chosen = (int32_t *)call->saved[1].data + row * s->chosen;
     const float *logits = hil_row_read(&call->in[0], row * s->experts, s->experts, p);
+    float *room = scratch->compared + row / s->grid.block * s->experts;
     if (logits != p) memcpy(p, logits, (size_t)s->experts * sizeof *p);
+    if (attr->by_logits) memcpy(room, p, (size_t)s->experts * sizeof *p);
     find_probabilities(attr, p, s->experts);
-    const float *by =
-        compare_by(call, p, scratch->bias, scratch->compared + row / s->grid.block * s->experts);
+    const float *by = compare_by(call, p, scratch->bias, room);
     float sum = 0, factor = factor_of(attr);
     for (int64_t j = 0; j < s->chosen; ++j) {
         chosen[j] = next_best(by, s->experts, chosen, j);

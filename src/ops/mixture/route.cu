@@ -99,6 +99,8 @@ static __device__ inline void find_sigmoids(const hil_view logits, float *p, int
 /* The numbers by which the experts of a row are compared. */
 typedef struct comparing {
     const float *p;
+    hil_view logits; /* in place of p, from `at` on; without data: they are not */
+    int64_t at;
     hil_view bias; /* without data: none */
     int64_t size;  /* of a group of experts */
     uint64_t kept; /* a bit for each group */
@@ -106,10 +108,14 @@ typedef struct comparing {
 
 static __device__ inline float compared(const comparing &c, int64_t e)
 {
-    if (!c.bias.data) return c.p[e];
-    float x[HIL_WIDE];
+    float x[HIL_WIDE], by = c.p[e];
+    if (c.logits.data) {
+        hil_wide_read(hil_wide_load(c.logits, c.at + e, 1), c.logits.dtype, x);
+        by = x[0];
+    }
+    if (!c.bias.data) return by;
     hil_wide_read(hil_wide_load(c.bias, e, 1), c.bias.dtype, x);
-    return c.p[e] + x[0];
+    return by + x[0];
 }
 
 /* Larger for larger numbers, of equal ones for those in front; 0 for what is no number (NaN). */
@@ -196,7 +202,8 @@ static __global__ void __launch_bounds__(THREADS) choose(const choosing c)
     else
         find_probabilities(c.logits, p, row, c.s.experts);
     __syncwarp();
-    comparing by = {p, c.bias, c.s.experts, ~(uint64_t)0};
+    comparing by = {p, {}, row * c.s.experts, c.bias, c.s.experts, ~(uint64_t)0};
+    if (c.attr.by_logits) by.logits = c.logits;
     if (c.attr.groups) {
         by.size = c.s.experts / c.attr.groups;
         by.kept = find_groups(c, by, group_keys[threadIdx.x / 32]);

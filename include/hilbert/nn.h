@@ -93,7 +93,8 @@ HIL_API hil_value *hil_batch_positions(hil_tape *tape);
    only shapes are known: then take the usual path. Borrowed during the segment's call. */
 HIL_API const int32_t *hil_value_ids(const hil_value *value);
 
-/* The output `name` of an earlier segment. */
+/* The output `name` of an earlier segment. Evaluation frees an output after the last segment that
+   reads it on the usual path, unless some segment asks for hil_value_ids. */
 HIL_API hil_status hil_earlier(hil_tape *tape, const char *segment, const char *name,
                                hil_value **out);
 

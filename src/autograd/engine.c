@@ -332,6 +332,7 @@ static hil_status begin(hil_engine **out, hil_model *model, const hil_engine_opt
     e->options.segment = NULL;
     e->context = (hil_context){.pool = options->pool,
                                .model = model,
+                               .branches = &model->branches,
                                .store = model->store,
                                .compute = options->compute,
                                .speeds = options->speeds,
@@ -354,6 +355,8 @@ hil_status hil_engine_trace(hil_model *model, hil_dtype compute)
     hil_engine *e = NULL;
     double none = 0;
     hil_micro shapes = {.sequences = 1, .length = 2};
+    hil_free(model->last_reader); /* of a trace that failed */
+    HIL_TRY(HIL_ALLOC(model->count * HIL_VALUES_MAX, &model->last_reader));
     hil_status status = begin(&e, model, &(hil_engine_options){.compute = compute});
     if (status == HIL_OK) status = forward_only(e, &shapes, HIL_MODE_TRACE, &none);
     for (size_t i = 0; i < model->extras && status == HIL_OK; ++i)

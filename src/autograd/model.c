@@ -27,6 +27,7 @@ void hil_model_destroy(hil_model *model)
     hil_arena_free(&model->arena);
     hil_free(model->segments);
     hil_free(model->extra);
+    hil_free(model->last_reader);
     hil_free(model->adapter);
     hil_free(model);
 }

@@ -43,8 +43,10 @@ struct hil_model {
     size_t adapters;       /* entries of that list */
     /* Set by hil_engine_trace. */
     bool traced;
-    bool reads_earlier; /* some segment calls hil_earlier */
-    int64_t vocab;      /* columns of the logits */
+    int *last_reader; /* by number of a boundary value: the last segment that reads it with
+                         hil_earlier; 0: none does */
+    bool branches; /* paths may depend on tokens: other values may be read */
+    int64_t vocab; /* columns of the logits */
 };
 
 /* Gives a matrix an adapter (copied), whose parameters are registered. Before the first trace. */

@@ -17,6 +17,7 @@ hil_value *hil_batch_positions(hil_tape *tape)
 
 const int32_t *hil_value_ids(const hil_value *value)
 {
+    if (value->branches) *value->branches = true;
     return value->ids;
 }
 

@@ -42,6 +42,7 @@ hil_status hil_tape_begin(hil_tape *tape, hil_context *context, const hil_micro 
             HIL_I32, {2, {micro->sequences, micro->length}}, (void *)(uintptr_t)data};
         HIL_TRY(hil_tape_borrow(tape, &tensor, false, &tape->batch[i]));
         tape->batch[i]->ids = host[i];
+        tape->batch[i]->branches = context->branches;
     }
     return HIL_OK;
 }
@@ -481,6 +482,7 @@ hil_status hil_tape_reshape(hil_tape *tape, hil_value *x, const hil_shape *shape
     HIL_TRY(new_value(tape, &tensor, out));
     (*out)->root = x->root;
     (*out)->ids = x->ids;
+    (*out)->branches = x->branches;
     return HIL_OK;
 }
 

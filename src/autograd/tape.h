@@ -31,6 +31,7 @@ struct hil_value {
     hil_value *next;        /* of the tape's values */
     int boundary;           /* of an input: the number of the boundary value; -1 otherwise */
     const int32_t *ids;     /* of the batch's arrays: the same numbers in host memory */
+    bool *branches;         /* of these: set when a program asks for them; NULL: of no batch */
     struct hil_node *maker; /* the operation that must run before it is read; NULL: it has run */
 };
 
@@ -102,6 +103,7 @@ typedef struct hil_context {
     hil_pool *pool;
     hil_device *device; /* NULL: the CPU computes */
     const hil_model *model;
+    bool *branches; /* the model's */
     hil_store *store;
     hil_buffers *buffers;
     hil_offload *offload; /* for hil_tape_offload */

@@ -73,21 +73,31 @@ static hil_status borrow_boundary(hil_tape *tape, int segment, int place, hil_va
     const hil_boundary *b = hil_boundaries_find(&e->boundaries, slot, number);
     hil_tensor tensor = b->tensor;
     if (b->root >= 0) HIL_TRY(hil_boundaries_wait(&e->boundaries, slot, b->root, &tensor.data));
+    if (!tensor.data && tensor.dtype != HIL_I32 && e->context.mode != HIL_MODE_TRACE)
+        return hil_fail(HIL_ERR_USAGE,
+                        "segment %s reads \"%s\" of segment %s, which it did not while only shapes "
+                        "were known: read it on the usual path too",
+                        e->model->segments[tape->segment].name, b->name,
+                        e->model->segments[segment].name);
     HIL_TRY(hil_tape_borrow(tape, &tensor, b->wants, out));
     (*out)->boundary = number;
     (*out)->ids = b->ids;
+    (*out)->branches = &e->model->branches;
     return HIL_OK;
 }
 
 hil_status hil_visit_earlier(hil_tape *tape, const char *segment, const char *name, hil_value **out)
 {
     hil_engine *e = tape->owner;
-    e->model->reads_earlier = true;
     for (int s = 0; s < tape->segment; ++s) {
         if (strcmp(e->model->segments[s].name, segment) != 0) continue;
         const hil_outputs *from = hil_boundaries_at(&e->boundaries, tape->micro_index, s);
         for (int i = 0; i < from->count; ++i)
-            if (strcmp(from->value[i].name, name) == 0) return borrow_boundary(tape, s, i, out);
+            if (strcmp(from->value[i].name, name) == 0) {
+                int *reader = &e->model->last_reader[s * HIL_VALUES_MAX + i];
+                if (*reader < tape->segment) *reader = tape->segment;
+                return borrow_boundary(tape, s, i, out);
+            }
     }
     return hil_fail(HIL_ERR_USAGE, "no earlier segment %s gives out \"%s\"", segment, name);
 }
@@ -228,14 +238,30 @@ static bool is_output(const hil_outputs *out, int root)
     return false;
 }
 
+/* Whether a segment after the visit's reads a value whose memory `root` owns. */
+static bool is_read_later(const hil_engine *e, const hil_visit *v, int root)
+{
+    for (int s = root / HIL_VALUES_MAX; s <= v->segment; ++s) {
+        const hil_outputs *out = hil_boundaries_at(&e->boundaries, v->slot, s);
+        for (int i = 0; i < out->count; ++i)
+            if (out->value[i].root == root &&
+                e->model->last_reader[s * HIL_VALUES_MAX + i] > v->segment)
+                return true;
+    }
+    return false;
+}
+
 void hil_visit_drop_inputs(hil_engine *e, const hil_visit *v)
 {
-    if (e->model->reads_earlier || v->segment == 0) return;
-    const hil_outputs *in = hil_boundaries_at(&e->boundaries, v->slot, v->segment - 1);
     const hil_outputs *out = hil_boundaries_at(&e->boundaries, v->slot, v->segment);
-    for (int i = 0; i < in->count; ++i) {
-        int root = in->value[i].root;
-        if (root >= 0 && !is_output(out, root)) hil_boundaries_drop(&e->boundaries, v->slot, root);
+    for (int s = 0; s < v->segment && !e->model->branches; ++s) {
+        const hil_outputs *in = hil_boundaries_at(&e->boundaries, v->slot, s);
+        for (int i = 0; i < in->count; ++i) {
+            const hil_boundary *b = &in->value[i];
+            bool there = b->memory.data || b->memory.stored;
+            if (there && !is_output(out, b->root) && !is_read_later(e, v, b->root))
+                hil_boundaries_drop(&e->boundaries, v->slot, b->root);
+        }
     }
 }
 

@@ -1,0 +1,92 @@
+/* Evaluating a model whose blocks read a value of an earlier segment takes as much device memory as
+   one block needs, however many there are. A model whose path depends
+   on its tokens keeps all values. */
+#include "check.h"
+#include "embed.h"
+#include "hilbert/trainer.h"
+#include "train/trainer.h"
+
+enum { V = 11, C = 64, SEQ = 32, MOST = 24 };
+
+typedef struct net {
+    hil_param *table, *inner[MOST];
+    bool asks; /* for the tokens, and reads another value where the first one is 5 */
+} net;
+
+typedef struct layer {
+    const net *n;
+    int number;
+} layer;
+
+static net n;
+static layer layers[MOST];
+
+static hil_status block(hil_tape *t, void *state, const hil_values *in, hil_values *out)
+{
+    const layer *l = state;
+    const int32_t *ids = l->n->asks ? hil_value_ids(hil_batch_tokens(t)) : NULL;
+    bool far = ids && ids[0] == 5 && l->number > 2;
+    hil_value *x, *start;
+    HIL_TRY(hil_values_get(in, "x", &x));
+    HIL_TRY(hil_earlier(t, far ? "block.1" : "embedding", "x", &start));
+    HIL_TRY(hil_linear_add(t, x, l->n->inner[l->number], NULL, start, &x));
+    return hil_values_set(out, "x", x);
+}
+
+static hil_status head(hil_tape *t, void *state, const hil_values *in, hil_values *out)
+{
+    (void)out, (void)state;
+    hil_value *x;
+    HIL_TRY(hil_values_get(in, "x", &x));
+    return hil_head_loss(t, x, n.table);
+}
+
+/* Memory of the tensors of a pass over `count` blocks, and its loss. */
+static size_t evaluate(int count, bool asks, double *loss)
+{
+    hil_model *model;
+    hil_trainer *trainer;
+    hil_trainer_options options;
+    hil_step_result result;
+    int32_t token[SEQ];
+    char name[32];
+    for (int i = 0; i < SEQ; ++i) token[i] = (i * 7 + 5) % V;
+    n.asks = asks;
+    hil_trainer_defaults(&options);
+    options.dtype = "fp32";
+    options.threads = 1;
+    options.training = false;
+    CHECK_OK(hil_model_create(&model));
+    CHECK_OK(hil_model_param(model, "table", &(hil_param_form){HIL_MATRIX, V, C, 0.5}, &n.table));
+    CHECK_OK(hil_model_segment(model, "embedding", embed, n.table));
+    for (int i = 0; i < count; ++i) {
+        layers[i] = (layer){&n, i};
+        snprintf(name, sizeof name, "inner.%d", i);
+        CHECK_OK(
+            hil_model_param(model, name, &(hil_param_form){HIL_MATRIX, C, C, 0.1}, &n.inner[i]));
+        snprintf(name, sizeof name, "block.%d", i);
+        CHECK_OK(hil_model_segment(model, name, block, &layers[i]));
+    }
+    CHECK_OK(hil_model_segment(model, "head", head, NULL));
+    CHECK_OK(hil_trainer_create(&trainer, model, &options));
+    hil_batch batch = {.sequences = 1, .length = SEQ, .token = token};
+    CHECK_OK(hil_trainer_loss(trainer, &batch, &result));
+    *loss = result.loss;
+    size_t work = hil_engine_work(trainer->engine);
+    hil_trainer_destroy(trainer);
+    hil_model_destroy(model);
+    return work;
+}
+
+int main(void)
+{
+    double loss, same, other;
+    size_t few = evaluate(3, false, &loss), many = evaluate(MOST, false, &loss);
+    size_t kept = evaluate(MOST, true, &other), value = SEQ * C * sizeof(float);
+    CHECK(many <= few);
+    CHECK(kept >= many + (MOST - 5) * value);
+    CHECK(loss > 0 && other > 0 && loss != other);
+    (void)evaluate(MOST, false, &same);
+    CHECK(loss == same);
+    return 0;
+}

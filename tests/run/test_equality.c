@@ -300,6 +300,24 @@ static int compare_adapters(job_place *place, arrangement a, const placement *p,
     return runs;
 }
 
+/* State spaces, the delta rule, and attention in chunks, all beside experts. Without --full each
+   with a few of the placements, one of them resumed, and with an adapter. */
+static int compare_recurrent(job_place *place, int i, const char *const *dtypes, bool full)
+{
+    static const char *const models[] = {"granitemoehybrid", "qwen3_next", "llama4"};
+    int runs = 0;
+    for (int k = 0; k < 3; ++k) {
+        arrangement a = {.model = models[k],
+                         .dtype = dtypes[(i + k) % 3],
+                         .tile_size = i % 2 ? 2000 : 0,
+                         .resumed = i % 4 == 2};
+        if (placements[i].device || (!full && (i + 4 * k) % 11 != 6)) continue;
+        compare(place, &a, &placements[i]);
+        runs += 1 + compare_adapters(place, a, &placements[i], i + k, full);
+    }
+    return runs;
+}
+
 int main(int count, char **arguments)
 {
     static const char *const models[] = {"gpt2", "llama", "mixtral"};
@@ -312,6 +330,8 @@ int main(int count, char **arguments)
     job_begin(&place);
     CHECK_OK(hil_dir_create(job_path(&place, drive, "drive0")));
     CHECK_OK(hil_dir_create(job_path(&place, drive, "drive1")));
+    for (int i = 0; i < PLACEMENTS; i += CHECK_SLOW && !full ? 2 : 1)
+        runs += compare_recurrent(&place, i, dtypes, full);
     for (int i = 0; i < PLACEMENTS; i += CHECK_SLOW && !full ? 2 : 1)
         for (int k = 0; k < 18; ++k) {
             arrangement a = {.model = models[k % 3],

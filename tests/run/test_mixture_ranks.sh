@@ -1,7 +1,7 @@
 # For each of one, two and three ranks, every placement of a mixture's experts gives the same bits: the
 # losses and the saved model of a run with everything on the device. So does a model without experts, and one whose
-# products are in 8 bits.
-# Without --full each model has one of the placements for each number of ranks.
+# products are in 8 bits; so do experts beside state spaces, the delta rule and attention in chunks.
+# Without --full each model has one of the placements for each number of ranks, the last three for one number.
 # soak: --full
 # shellcheck disable=SC2086
 . "$TESTS/mpi.sh"
@@ -30,7 +30,9 @@ losses() { grep -oE '"(loss|aux_loss|grad_norm)": [0-9.e+-]*' "$work/$1/metrics.
 
 number=0
 for ranks in 1 2 3; do
-    for case in llama mixtral granitemoe deepseek_v3 "mixtral --dtype fp8"; do
+    recent=(granitemoehybrid qwen3_next llama4)
+    [ "$full" = --full ] || recent=("${recent[ranks - 1]}")
+    for case in llama mixtral granitemoe deepseek_v3 "mixtral --dtype fp8" "${recent[@]}"; do
         read -r model more <<< "$case"
         train $ranks $model all $more
         for i in 0 1 2; do

@@ -85,7 +85,8 @@ static hil_status run_job(job *j, const hil_eval_options *o, const hil_observer 
     HIL_TRY(hil_source_load(&j->source, &options, observer, &j->model, &j->trainer));
     double ready = hil_clock_now();
     hil_step_result loss;
-    hil_batch batch = {1, options.length, ids->data, j->target, NULL, NULL};
+    hil_batch batch = {
+        .sequences = 1, .length = options.length, .token = ids->data, .target = j->target};
     HIL_TRY(hil_trainer_loss(j->trainer, &batch, &loss));
     *result = (hil_eval_result){.loss = loss.loss,
                                 .perplexity = exp(loss.loss),

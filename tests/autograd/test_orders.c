@@ -89,7 +89,7 @@ static numbers train(const char *name, const char *dtype, const placement *p)
     numbers out = {0};
     int32_t tokens[BATCH * SEQ];
     for (int i = 0; i < BATCH * SEQ; ++i) tokens[i] = (i * i * 7 + i / 3) % 250;
-    hil_batch batch = {BATCH, SEQ, tokens, NULL, NULL, NULL};
+    hil_batch batch = {.sequences = BATCH, .length = SEQ, .token = tokens};
     for (int s = 0; s < STEPS; ++s) {
         hil_step_result result;
         hil_account before;

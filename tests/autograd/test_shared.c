@@ -26,7 +26,7 @@ static hil_trainer *start(hil_model **model, bool recompute, const char *frozen)
 }
 
 static int32_t tokens[BATCH * SEQ];
-static const hil_batch batch = {BATCH, SEQ, tokens, NULL, NULL, NULL};
+static const hil_batch batch = {.sequences = BATCH, .length = SEQ, .token = tokens};
 static const char *const names[] = {"table", "inner", "norm"};
 static const int64_t counts[] = {V * C, C *C, C};
 

@@ -5,7 +5,7 @@
 static double logits_error(adapter_run *r)
 {
     int64_t vocab = hil_engine_vocab(r->base.trainer->engine);
-    hil_batch batch = {1, GOLDEN_SEQ, r->tokens, NULL, NULL, NULL};
+    hil_batch batch = {.sequences = 1, .length = GOLDEN_SEQ, .token = r->tokens};
     float *logits;
     CHECK_OK(HIL_ALLOC(vocab * GOLDEN_SEQ, &logits));
     CHECK_OK(hil_trainer_logits(r->base.trainer, &batch, logits));

@@ -31,7 +31,12 @@ static windows make(const int32_t *tokens)
 static hil_batch batch_of(const windows *w, int64_t first, int64_t count)
 {
     int64_t at = first * T;
-    return (hil_batch){count, T, w->token + at, w->target + at, w->position + at, w->first + at};
+    return (hil_batch){.sequences = count,
+                       .length = T,
+                       .token = w->token + at,
+                       .target = w->target + at,
+                       .position = w->position + at,
+                       .first = w->first + at};
 }
 
 static double check_logits(golden_run *run, const windows *w)

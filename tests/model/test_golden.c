@@ -8,7 +8,8 @@ static void check_logits(golden_run *run, const char *name)
     float *expected = golden_floats(run->golden, "logits", &count);
     int32_t *tokens = golden_ints(run->golden, "tokens", &tokens_count);
     int64_t vocab = hil_engine_vocab(run->trainer->engine);
-    hil_batch batch = {count / vocab / GOLDEN_SEQ, GOLDEN_SEQ, tokens, NULL, NULL, NULL};
+    hil_batch batch = {
+        .sequences = count / vocab / GOLDEN_SEQ, .length = GOLDEN_SEQ, .token = tokens};
     float *logits;
     CHECK_OK(HIL_ALLOC(count, &logits));
     CHECK_OK(hil_trainer_logits(run->trainer, &batch, logits));

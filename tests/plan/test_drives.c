@@ -16,7 +16,7 @@ static char place[] = "/tmp/hilbert-drives-XXXXXX";
 static void measure(hil_trainer *t, void *context)
 {
     int32_t token[CREW_SEQ] = {0};
-    hil_batch batch = {1, CREW_SEQ, token, NULL, NULL, NULL};
+    hil_batch batch = {.sequences = 1, .length = CREW_SEQ, .token = token};
     hil_comm *comm = t->options.comm;
     hil_step_result result;
     hil_account account;

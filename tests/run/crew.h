@@ -131,7 +131,10 @@ static inline void crew_steps(crew *c, hil_comm *comm, hil_trainer *t)
     int32_t token[CREW_BATCH * CREW_SEQ], target[CREW_BATCH * CREW_SEQ];
     int64_t sequences = CREW_BATCH / hil_comm_size(comm);
     int64_t begin = n / hil_comm_size(comm) * hil_comm_rank(comm);
-    hil_batch batch = {sequences, CREW_SEQ, token + begin, target + begin, NULL, NULL};
+    hil_batch batch = {.sequences = sequences,
+                       .length = CREW_SEQ,
+                       .token = token + begin,
+                       .target = target + begin};
     hil_step_result result;
     for (int64_t step = 0; step < c->steps; ++step) {
         crew_tokens(step, token, target);

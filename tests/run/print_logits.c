@@ -28,7 +28,7 @@ int main(int count, char **argument)
     CHECK_OK(HIL_ALLOC(windows * seq, &tokens));
     CHECK_OK(hil_npy_read(npy, 0, windows * seq, vocab, tokens));
     CHECK_OK(HIL_ALLOC(windows * seq * vocab, &logits));
-    hil_batch batch = {windows, seq, tokens, NULL, NULL, NULL};
+    hil_batch batch = {.sequences = windows, .length = seq, .token = tokens};
     CHECK_OK(hil_trainer_logits(trainer, &batch, logits));
     size_t all = (size_t)(windows * seq * vocab);
     CHECK(fwrite(logits, sizeof *logits, all, stdout) == all && fflush(stdout) == 0);

@@ -60,7 +60,7 @@ static int64_t expect(const char *folder, const char *text, int64_t most, int32_
     CHECK_OK(HIL_ALLOC(256 * vocab, &logits));
     CHECK_OK(hil_tokenizer_encode(source.tokenizer, text, strlen(text), HIL_SPECIAL_NONE, &ids));
     for (; count < most; ++count) {
-        hil_batch batch = {1, (int64_t)ids.size, ids.data, NULL, NULL, NULL};
+        hil_batch batch = {.sequences = 1, .length = (int64_t)ids.size, .token = ids.data};
         CHECK_OK(hil_trainer_logits(trainer, &batch, logits));
         const float *last = logits + ((int64_t)ids.size - 1) * vocab;
         int32_t best = 0;

@@ -57,7 +57,7 @@ static int64_t expect(const char *model, int64_t most, stream *all)
     for (int64_t i = 0; i < length; ++i) token[i] = (unsigned char)prompt[i];
     all->size = 0;
     while (count < most) {
-        hil_batch batch = {1, length, token, NULL, NULL, NULL};
+        hil_batch batch = {.sequences = 1, .length = length, .token = token};
         CHECK_OK(hil_trainer_logits(run.trainer, &batch, logits));
         const float *last = logits + (length - 1) * vocab;
         int32_t best = 0;
@@ -286,7 +286,7 @@ static void expect_text(const char *folder, const int32_t *ids, int64_t count, h
     CHECK_OK(HIL_ALLOC(16 * vocab, &logits));
     memcpy(token, ids, (size_t)count * sizeof *ids);
     for (; length < 16; ++length) {
-        hil_batch batch = {1, length, token, NULL, NULL, NULL};
+        hil_batch batch = {.sequences = 1, .length = length, .token = token};
         CHECK_OK(hil_trainer_logits(trainer, &batch, logits));
         const float *last = logits + (length - 1) * vocab;
         token[length] = 0;

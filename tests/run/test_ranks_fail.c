@@ -19,7 +19,8 @@ static void fill(batch *b, hil_comm *comm, int64_t step)
 {
     int64_t share = CREW_BATCH / hil_comm_size(comm), at = share * CREW_SEQ * hil_comm_rank(comm);
     crew_tokens(step, b->token, b->target);
-    b->part = (hil_batch){share, CREW_SEQ, b->token + at, b->target + at, NULL, NULL};
+    b->part = (hil_batch){
+        .sequences = share, .length = CREW_SEQ, .token = b->token + at, .target = b->target + at};
 }
 
 typedef struct trial {

@@ -137,7 +137,7 @@ static void check_file(job_place *place)
 /* The loss of window `w` of a golden stream under a folder's weights, computed alone. */
 static double window_loss(golden_run *run, const int32_t *tokens, int64_t w, int64_t seq)
 {
-    hil_batch batch = {1, seq, tokens + w * seq, NULL, NULL, NULL};
+    hil_batch batch = {.sequences = 1, .length = seq, .token = tokens + w * seq};
     hil_step_result result;
     CHECK_OK(hil_trainer_loss(run->trainer, &batch, &result));
     CHECK_INT(result.tokens, seq - 1);

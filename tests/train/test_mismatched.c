@@ -25,7 +25,12 @@ static hil_batch read_text(const char *text, int32_t arrays[4][2 * LENGTH])
         sequences = at++ / LENGTH + 1;
     }
     CHECK_INT(at, sequences * LENGTH);
-    return (hil_batch){sequences, LENGTH, arrays[0], arrays[1], arrays[2], arrays[3]};
+    return (hil_batch){.sequences = sequences,
+                       .length = LENGTH,
+                       .token = arrays[0],
+                       .target = arrays[1],
+                       .position = arrays[2],
+                       .first = arrays[3]};
 }
 
 /* '[' before a document, '_' before a token that is learned, '|' between windows. */

@@ -40,7 +40,7 @@ static void train(const hil_trainer_options *options, run *out)
     hil_trainer *trainer;
     net n;
     int32_t tokens[BATCH * SEQ];
-    const hil_batch batch = {BATCH, SEQ, tokens, NULL, NULL, NULL};
+    const hil_batch batch = {.sequences = BATCH, .length = SEQ, .token = tokens};
     *out = (run){0};
     CHECK_OK(hil_model_create(&model));
     build(model, &n, block, false);

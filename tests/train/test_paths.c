@@ -65,7 +65,8 @@ static hil_status train(run *r, hil_comm *comm, hil_trainer *trainer)
     int32_t tokens[BATCH * SEQ];
     int rank = hil_comm_rank(comm), share = BATCH / hil_comm_size(comm);
     hil_step_result result = {0};
-    const hil_batch mine = {share, SEQ, tokens + rank * share * SEQ, NULL, NULL, NULL};
+    const hil_batch mine = {
+        .sequences = share, .length = SEQ, .token = tokens + rank * share * SEQ};
     for (int s = 0; s < STEPS; ++s) {
         fill(tokens, BATCH * SEQ, s);
         HIL_TRY(hil_trainer_step(trainer, &mine, 1, 1e-2, &result));
@@ -75,7 +76,7 @@ static hil_status train(run *r, hil_comm *comm, hil_trainer *trainer)
     }
     double sum = 0;
     for (int i = 0; i < share; ++i) { /* one at a time, each by its own path */
-        hil_batch one = {1, SEQ, mine.token + i * SEQ, NULL, NULL, NULL};
+        hil_batch one = {.sequences = 1, .length = SEQ, .token = mine.token + i * SEQ};
         HIL_TRY(hil_trainer_loss(trainer, &one, &result));
         sum += result.loss;
     }

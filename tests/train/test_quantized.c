@@ -30,7 +30,8 @@ typedef struct seen {
 static double loss_of(hil_trainer *t)
 {
     int32_t token[CREW_BATCH * CREW_SEQ], target[CREW_BATCH * CREW_SEQ];
-    hil_batch batch = {CREW_BATCH, CREW_SEQ, token, target, NULL, NULL};
+    hil_batch batch = {
+        .sequences = CREW_BATCH, .length = CREW_SEQ, .token = token, .target = target};
     hil_step_result result;
     crew_tokens(0, token, target);
     CHECK_OK(hil_trainer_loss(t, &batch, &result));

@@ -5,8 +5,9 @@
     python tools/golden_preferences.py [FOLDER [NAME ...]]      (default: tests/golden/preferences)
 
 With a reference, adapters are trained, which are folders of tests/golden/adapters
-(tools/golden_adapters.py); the reference is the base without the adapter. Without one, all of a
-golden model is. One batch of pairs, cut from the base's golden tokens, as hilbert packs it: chosen
+(tools/golden_adapters.py); the reference is the base without the adapter. Those of WHOLE train all
+of a golden model; the reference is the model before, its weights multiplied by a number. Without a
+reference, all of a golden model is trained. One batch of pairs, cut from the base's golden tokens, as hilbert packs it: chosen
 and rejected answer of a pair, each behind the prompt, are neighbours in a window. Each
 FOLDER/<name>.safetensors has
 
@@ -57,6 +58,12 @@ SINGLE = (((4, 6, True), (3, 4, False), (2, 3, True)), ((6, 8, False), (4, 5, Tr
 JUDGED = {
     "kto": ("llama_lora", dict(beta=0.3, desirable_weight=1.3, undesirable_weight=0.7)),
     "kto_kl": ("qwen3_lora", dict(beta=0.3)),
+}
+# Models, what their weights are multiplied by for the reference, and what DPOConfig or KTOConfig say.
+WHOLE = {
+    "whole_dpo": ("llama_bias", 1.0, dict(loss_type="sigmoid")),
+    "whole_ipo": ("gemma", 0.9, dict(loss_type="ipo", beta=0.3)),
+    "whole_kto": ("cohere", 1.1, dict(beta=0.3, desirable_weight=1.3, undesirable_weight=0.7)),
 }
 # Models, and what CPOConfig or ORPOConfig say.
 ALONE = {
@@ -138,8 +145,22 @@ def settings(out, more):
 DATA = dict(prompt="t1", chosen="t2", rejected="t3")
 
 
+def whole_trainer_of(name, kind, config, data):
+    base, factor, _ = WHOLE[name]
+    reference = load(base)
+    with torch.no_grad():
+        for p in reference.parameters():
+            p.mul_(factor)
+    trainer = kind(model=load(base), ref_model=reference, args=config, train_dataset=Dataset.from_list(data),
+                   processing_class=tokenizer_of(reference))
+    trainer.model.requires_grad_(True)
+    return trainer
+
+
 def trainer_of(folder, base, kind, config, data):
     """A trainer for its loss alone: it gets the pairs as ids, not from its own data."""
+    if base is None:
+        return whole_trainer_of(folder, kind, config, data)
     trainer = kind(model=base, args=config, processing_class=tokenizer_of(base),
                    train_dataset=Dataset.from_list(data),
                    peft_config=LoraConfig.from_pretrained(folder))
@@ -222,6 +243,9 @@ def open_golden(name, scratch):
     if name in ALONE:
         base = ALONE[name][0]
         return base, Alone(load(base), scratch, ALONE[name])
+    if name in WHOLE:
+        base, _, more = WHOLE[name]
+        return base, (Referring if "loss_type" in more else Judged)(name, None, scratch, more)
     adapter, more = (JUDGED if name in JUDGED else REFERRING)[name]
     folder = os.path.join(GOLDEN, "adapters", adapter)
     with open(os.path.join(folder, "base")) as file:
@@ -233,7 +257,7 @@ def make(name, out):
     with tempfile.TemporaryDirectory() as scratch:
         base, golden = open_golden(name, scratch)
     tokens = load_file(os.path.join(GOLDEN, "models", base, "golden.safetensors"))["tokens"]
-    windows = (cut_single if name in JUDGED else cut_pairs)(tokens.flatten())
+    windows = (cut_single if isinstance(golden, Judged) else cut_pairs)(tokens.flatten())
     pairs = [pair for window in windows for pair in window]
     result = pack(windows)
     named = [(n, p) for n, p in golden.model.named_parameters() if p.requires_grad]
@@ -264,7 +288,7 @@ def main():
     torch.set_num_threads(1)
     torch.manual_seed(1)
     os.makedirs(out, exist_ok=True)
-    for name in sys.argv[2:] or REFERRING | JUDGED | ALONE:
+    for name in sys.argv[2:] or REFERRING | JUDGED | WHOLE | ALONE:
         make(name, out)
 
 

@@ -33,6 +33,9 @@ typedef enum hil_preference_kind {
 
 typedef struct hil_preference_loss {
     hil_preference_kind kind;
+    /* The log probabilities under the reference come with each batch (hil_batch.reference); false:
+       the reference is the model without its adapter, which runs beside it. */
+    bool precomputed;
     double beta;
     double label_smoothing; /* fraction of the pairs whose labels are wrong, below 0.5 */
     double margin;          /* of simpo */

@@ -102,8 +102,8 @@ typedef struct hil_train_options {
     int64_t patience; /* stop after so many evaluations without a lower loss; 0: never */
     const char *base_dtype; /* of the base of an adapter: "nf4", "int8", ...; NULL: dtype */
     /* What is minimized: "cross-entropy", or for pairs of answers "dpo", "robust", "ipo", "hinge",
-       "apo_zero", "apo_down", with an adapter, since the model without it is the reference, or
-       "cpo", "simpo", "orpo". */
+       "apo_zero", "apo_down", "kto" with a reference (see `reference`), or "cpo", "simpo", "orpo".
+     */
     const char *loss;
     double beta;     /* of losses that compare answers; 0: 0.1, with simpo 2 */
     hil_curve curve; /* instead of lr, schedule and warmup, unless its kind is HIL_CURVE_NONE */
@@ -117,6 +117,12 @@ typedef struct hil_train_options {
     const char *sample_prompt; /* what samples continue; NULL: the beginning of a text */
     double min_lr;             /* what the rate falls to, with cosine and linear */
     hil_preference_choice preference; /* beside `loss` */
+    /* Where `loss` has a reference: the folder of a model of the same shape; NULL: the model as it
+       is loaded, without an adapter. */
+    const char *reference;
+    /* Compute what it says of the data before the first step. Without an adapter, and with
+       `reference`, that is always so. */
+    bool precompute_reference;
 } hil_train_options;
 
 typedef struct hil_train_result {

@@ -52,9 +52,10 @@ typedef struct hil_trainer_options {
        are expanded where they are used. NULL: in `dtype`. */
     const char *base_dtype;
     /* Losses that compare answers. Where there is a reference, it is the model without its adapter,
-       which must be all that is trained. Documents 2k and 2k + 1 of a sequence are the chosen and
-       the rejected answer of a pair; a document begins where `first` of a batch names the place
-       itself. A pair without targets does not count. */
+       which must be all that is trained, or its log probabilities come with each batch. Documents
+       2k and 2k + 1 of a sequence are the chosen and the rejected answer of a pair; a document
+       begins where `first` of a batch names the place itself. A pair without targets does not
+       count. */
     hil_preference_loss preference;
     hil_loss_scale loss_scale; /* of fp16; all 0: the default */
 } hil_trainer_options;
@@ -64,6 +65,10 @@ typedef struct hil_trainer_options {
 typedef struct hil_batch {
     int64_t sequences, length;
     const int32_t *token, *target, *position, *first;
+    /* With hil_preference_loss.precomputed: of each document of each sequence, in their order, the
+       sum of the log probabilities of its targets under the reference. With kto also of the answers
+       of which kl is the mean. NULL otherwise. */
+    const double *reference, *mismatched_reference;
 } hil_batch;
 
 typedef struct hil_step_result {

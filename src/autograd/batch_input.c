@@ -51,12 +51,20 @@ static double share_of(const hil_micro *micro)
     return pairs ? (double)(pairs - lost) / (double)pairs : 1;
 }
 
-/* Copies the four arrays of a micro-batch, contiguous; missing ones are zeros. */
-static void pack(const hil_micro *micro, int32_t *to)
+/* Bytes of a micro-batch on the device. */
+static size_t size_of(const hil_batch_input *input, const hil_micro *micro)
 {
-    const int32_t *const array[] = {micro->token, micro->target, micro->position, micro->first};
-    size_t bytes = (size_t)positions(micro) * sizeof *to;
-    for (int i = 0; i < 4; ++i, to += positions(micro)) {
+    size_t each = HIL_TOKEN_BYTES + (input->references ? HIL_REFERENCE_BYTES : 0);
+    return (size_t)positions(micro) * each;
+}
+
+/* Copies the arrays of a micro-batch, contiguous; missing ones are zeros. */
+static void pack(const hil_batch_input *input, const hil_micro *micro, char *to)
+{
+    const void *const array[] = {micro->token, micro->target, micro->position, micro->first,
+                                 micro->reference};
+    size_t bytes = (size_t)positions(micro) * sizeof(int32_t);
+    for (int i = 0; i < (input->references ? 5 : 4); ++i, to += bytes) {
         if (array[i])
             memcpy(to, array[i], bytes);
         else
@@ -67,8 +75,7 @@ static void pack(const hil_micro *micro, int32_t *to)
 static hil_status send_ids(hil_batch_input *input, size_t losses)
 {
     size_t bytes = 0;
-    for (int64_t m = 0; m < input->count; ++m)
-        bytes += 4 * (size_t)positions(&input->micro[m]) * sizeof(int32_t);
+    for (int64_t m = 0; m < input->count; ++m) bytes += size_of(input, &input->micro[m]);
     if (is_live(input)) HIL_TRY(reserve(input, losses + bytes));
     HIL_TRY(hil_buffers_take(input->buffers, bytes, &input->ids));
     size_t at = 0;
@@ -76,8 +83,8 @@ static hil_status send_ids(hil_batch_input *input, size_t losses)
         hil_micro *micro = &input->micro[m];
         micro->on_device = (const int32_t *)((char *)input->ids + at);
         micro->share = share_of(micro);
-        if (is_live(input)) pack(micro, (int32_t *)(input->memory + losses + at));
-        at += 4 * (size_t)positions(micro) * sizeof(int32_t);
+        if (is_live(input)) pack(input, micro, input->memory + losses + at);
+        at += size_of(input, micro);
     }
     if (!is_live(input)) return HIL_OK;
     input->busy = true;

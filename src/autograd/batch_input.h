@@ -9,7 +9,8 @@
    first, and losses are added up in memory that device and host share. The host accesses the shared
    memory only while the device is idle: before a pass, and after hil_batch_input_wait. So a pass
    blocks the host once, at its end. */
-#define HIL_TOKEN_BYTES 16 /* of the four arrays of a micro-batch */
+#define HIL_TOKEN_BYTES 16    /* of the four arrays of a micro-batch */
+#define HIL_REFERENCE_BYTES 4 /* of the losses under the reference, if they come with it */
 struct hil_batch_input {
     hil_device *device; /* borrowed, like the next two; NULL: the CPU */
     hil_pool *pool;
@@ -17,11 +18,12 @@ struct hil_batch_input {
     hil_micro *micro; /* of the current pass */
     int64_t count;
     size_t micro_room;
-    double *loss; /* HIL_PREFERENCES per micro-batch: the beginning of `memory` */
-    char *memory; /* shared by host and device */
-    size_t bytes; /* of `memory` */
-    void *ids;    /* the arrays in device memory */
-    bool busy;    /* work was queued since the last wait */
+    double *loss;    /* HIL_PREFERENCES per micro-batch: the beginning of `memory` */
+    char *memory;    /* shared by host and device */
+    size_t bytes;    /* of `memory` */
+    void *ids;       /* the arrays in device memory */
+    bool busy;       /* work was queued since the last wait */
+    bool references; /* micro-batches have those losses */
 };
 
 /* Copies `micro` and, for a device, the arrays in it. Without a device the arrays are borrowed

@@ -10,7 +10,7 @@
 
 static hil_status make_room(hil_engine *e, int64_t group)
 {
-    int64_t slots = hil_reference_wanted(e->options.preference.kind) ? 2 * group : group;
+    int64_t slots = hil_reference_runs(&e->options.preference) ? 2 * group : group;
     if (slots <= e->held_slots) return HIL_OK;
     hil_free(e->held);
     e->held = NULL;
@@ -222,8 +222,18 @@ hil_status hil_engine_loss(hil_engine *e, const hil_micro *micro, double *loss)
 hil_status hil_engine_logits(hil_engine *e, const hil_micro *micro, float *logits)
 {
     double none = 0;
-    e->context.logits = logits;
+    e->context.output = logits;
     return forward_only(e, micro, HIL_MODE_LOGITS, &none);
+}
+
+hil_status hil_engine_reference(hil_engine *e, const hil_micro *micro, float *losses)
+{
+    double none = 0;
+    e->context.output = losses;
+    e->context.without_adapter = true;
+    hil_status status = forward_only(e, micro, HIL_MODE_LOSSES, &none);
+    e->context.without_adapter = false;
+    return status;
 }
 
 #define CACHE_SLOTS 16384
@@ -244,7 +254,7 @@ hil_status hil_engine_extend(hil_engine *e, const hil_micro *micro, float *logit
     double none = 0;
     hil_kv_cache *cache = &e->cache;
     e->context.cache = cache;
-    e->context.logits = logits;
+    e->context.output = logits;
     cache->next = cache->next_norm = cache->next_state = 0;
     cache->before = -1;
     HIL_TRY(forward_only(e, micro, HIL_MODE_GENERATE, &none));
@@ -340,6 +350,7 @@ static hil_status begin(hil_engine **out, hil_model *model, const hil_engine_opt
                                .input = &e->input,
                                .earlier = hil_visit_earlier};
     e->input.pool = options->pool;
+    e->input.references = options->preference.precomputed;
     HIL_TRY(HIL_ALLOC(model->count, &e->place));
     for (size_t s = 0; s < model->count; ++s)
         e->place[s] =

@@ -77,6 +77,8 @@ hil_status hil_engine_train(hil_engine *engine, const hil_step *step, double *lo
 
 /* The loss summed over one micro-batch's positions, or pairs, without gradients. */
 hil_status hil_engine_loss(hil_engine *engine, const hil_micro *micro, double *loss);
+/* The loss of every position (sequences, length) of the model without adapters, as fp32. */
+hil_status hil_engine_reference(hil_engine *engine, const hil_micro *micro, float *losses);
 /* Logits (sequences, length, vocabulary) as fp32. */
 hil_status hil_engine_logits(hil_engine *engine, const hil_micro *micro, float *logits);
 

@@ -430,7 +430,7 @@ hil_status hil_combine(hil_tape *t, hil_value *rows, const hil_routing *routing,
 hil_status hil_balance_loss(hil_tape *t, hil_value *used, int64_t layers, double coefficient)
 {
     hil_context *c = t->context;
-    if (c->mode == HIL_MODE_LOGITS || c->mode == HIL_MODE_GENERATE) return HIL_OK;
+    if (c->mode != HIL_MODE_TRACE && c->mode != HIL_MODE_LOSS) return HIL_OK;
     if (c->preference.kind != HIL_PREFER_NONE) return HIL_OK;
     const hil_shape *batch = &t->batch[1]->tensor.shape;
     hil_balance_attr attr = {coefficient, layers * hil_shape_count(batch)};
@@ -463,12 +463,18 @@ static hil_status read_logits(hil_tape *t, hil_value *x, hil_param *weight,
     HIL_TRY(hil_tape_borrow(t, &rows, false, &last));
     HIL_TRY(hil_linear(t, last, weight, options->bias, &logits));
     if (options->cap > 0) HIL_TRY(hil_softcap(t, logits, options->cap, &logits));
-    return hil_batch_input_read(c->input, &logits->tensor, c->logits);
+    return hil_batch_input_read(c->input, &logits->tensor, c->output);
 }
 
+/* The losses under the reference: computed beside these, or given with the micro-batch. */
 static hil_tensor reference_tensor(const hil_tape *t)
 {
-    return (hil_tensor){HIL_F32, t->batch[1]->tensor.shape, t->context->reference};
+    const hil_micro *micro = t->micro;
+    const void *data = t->context->reference;
+    if (t->context->preference.precomputed) data = micro->reference;
+    if (t->context->preference.precomputed && micro->on_device)
+        data = micro->on_device + 4 * micro->sequences * micro->length;
+    return (hil_tensor){HIL_F32, t->batch[1]->tensor.shape, (void *)(uintptr_t)data};
 }
 
 /* Adds the numbers of the pairs of answers in the batch to the tape's. `gradient`: that of `loss`.
@@ -573,6 +579,7 @@ hil_status hil_head_loss_with(hil_tape *t, hil_value *x, hil_param *weight,
     h.attr.weighted = prefers && t->differentiate;
     HIL_TRY(find_losses(t, &h, NULL, &loss));
     if (c->mode == HIL_MODE_TRACE) return HIL_OK;
+    if (c->mode == HIL_MODE_LOSSES) return hil_batch_input_read(c->input, &loss->tensor, c->output);
     hil_tensor reference = reference_tensor(t);
     if (c->without_adapter)
         return hil_op_convert(c->device, c->pool, &reference, &loss->tensor, false);

@@ -54,6 +54,7 @@ typedef struct hil_node {
 typedef enum hil_mode {
     HIL_MODE_TRACE,    /* shapes only: no memory, no kernels */
     HIL_MODE_LOSS,     /* head_loss adds to the loss */
+    HIL_MODE_LOSSES,   /* head_loss computes the loss of every position, without adapters */
     HIL_MODE_LOGITS,   /* head_loss computes the logits of every position */
     HIL_MODE_GENERATE, /* attention uses the caches, head_loss computes the last position's logits
                         */
@@ -81,9 +82,11 @@ typedef struct hil_kv_cache {
 typedef struct hil_micro {
     int64_t sequences, length;
     const int32_t *token, *target, *position, *first; /* (sequences, length) each */
+    const float
+        *reference;   /* as many: losses under the reference; NULL: they do not come with it */
     int64_t sequence; /* number of the first sequence within the step, over all ranks */
     /* Set by the engine if a device computes. */
-    const int32_t *on_device; /* the four arrays in its memory, contiguous; NULL: the CPU */
+    const int32_t *on_device; /* these arrays in its memory, contiguous; NULL: the CPU */
     double share;             /* fraction of causal pairs left by `first`: hil_op_call.share */
 } hil_micro;
 
@@ -125,9 +128,10 @@ typedef struct hil_context {
     hil_links *links;         /* whose clock a rehearsal advances */
     const hil_speeds *speeds; /* NULL: no rehearsal */
     hil_kv_cache *cache;      /* HIL_MODE_GENERATE */
-    hil_batch_input *input;   /* copies the logits to the host */
-    float *logits;            /* HIL_MODE_LOGITS and GENERATE: head_loss writes them here, fp32 */
-    int64_t vocab;            /* set by the trace: columns of the logits */
+    hil_batch_input *input;   /* copies the output to the host */
+    /* head_loss writes here, fp32: the logits, or HIL_MODE_LOSSES: the losses. */
+    float *output;
+    int64_t vocab; /* set by the trace: columns of the logits */
     /* Finds an output of an earlier segment; the engine implements it. */
     hil_status (*earlier)(hil_tape *tape, const char *segment, const char *name, hil_value **out);
 } hil_context;

@@ -144,7 +144,7 @@ static hil_status list_reads(hil_engine *e, const hil_visit *v)
 static bool find_reference(const hil_engine *e, const hil_visit *v, hil_visit *out)
 {
     *out = (hil_visit){.segment = v->segment, .slot = e->held_slots / 2 + v->slot};
-    return hil_reference_wanted(e->context.preference.kind) && e->context.mode == HIL_MODE_LOSS &&
+    return hil_reference_runs(&e->context.preference) && e->context.mode == HIL_MODE_LOSS &&
            (!v->back || is_last(e, v->segment));
 }
 

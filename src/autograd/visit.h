@@ -39,12 +39,12 @@ struct hil_engine {
     double sum[HIL_PREFERENCES]; /* over the micro-batches of the last pass */
 };
 
-/* [Note: reference] With preferences that have a reference every forward visit runs its segment
-   twice: first for the reference model, which is the model without its adapters, then as usual. So
-   weights are moved once for both. The reference run keeps nothing for backward; the outputs of its
-   last segment are in slots of their own, behind those of the group. Its losses, of one
-   micro-batch, stay in context.reference until the loss of that micro-batch is computed. Dropout is
-   off in it.
+/* [Note: reference] With preferences that have a reference, unless its numbers come with the batch,
+   every forward visit runs its segment twice: first for the reference model, which is the model
+   without its adapters, then as usual. So weights are moved once for both. The reference run keeps
+   nothing for backward; the outputs of its last segment are in slots of their own, behind those of
+   the group. Its losses, of one micro-batch, stay in context.reference until the loss of that
+   micro-batch is computed. Dropout is off in it.
  */
 
 /* Visit i of a group of `count` micro-batches. The last segment has no forward visit: its forward

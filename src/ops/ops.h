@@ -284,10 +284,15 @@ typedef enum hil_preference_number {
 } hil_preference_number;
 extern const hil_op hil_op_preference;
 
-/* Whether there is a reference model. */
+/* Whether there is a reference. */
 static inline HIL_BOTH bool hil_reference_wanted(hil_preference_kind kind)
 {
     return kind >= HIL_PREFER_DPO && kind <= HIL_PREFER_KTO;
+}
+/* Whether the reference is a model that runs beside the one that is trained. */
+static inline bool hil_reference_runs(const hil_preference_loss *loss)
+{
+    return hil_reference_wanted(loss->kind) && !loss->precomputed;
 }
 
 /* in: x (N, K), fp32 or bf16; out: 0.2 sqrt(max(N, K)) times the orthogonal matrix nearest to it,

@@ -263,10 +263,14 @@ static hil_status choose_together(const hil_plan_request *r, const hil_observer 
 }
 
 /* Host bytes of a token of a step: with a device a pinned copy of the batch too, with kto a batch
-   of mismatched answers, with orpo three arrays of the trainer's own. */
+   of mismatched answers, with orpo three arrays of the trainer's own; with a precomputed reference
+   its losses, and its numbers of documents, which have two tokens or more. */
 static int token_bytes(const hil_plan_request *r)
 {
     int bytes = HIL_TOKEN_BYTES * (r->device ? 2 : 1);
+    if (r->preference.precomputed) bytes += HIL_REFERENCE_BYTES * (r->device ? 2 : 1) + 8;
+    if (r->preference.kind == HIL_PREFER_KTO && r->preference.precomputed)
+        bytes += HIL_REFERENCE_BYTES;
     if (r->preference.kind == HIL_PREFER_KTO) bytes += HIL_TOKEN_BYTES;
     if (r->preference.kind == HIL_PREFER_ORPO) bytes += 3 * (int)sizeof(int32_t);
     return bytes;

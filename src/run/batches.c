@@ -7,6 +7,25 @@
 
 #include <math.h>
 
+/* Adds the log probabilities of the documents of a batch under the reference. */
+static hil_status add_reference(hil_batches *b, const int64_t *index, hil_batch *out)
+{
+    int64_t documents = hil_pairs_documents(out), at = 0;
+    if (!b->reference) return HIL_OK;
+    for (int i = 0; i < 2; ++i) HIL_TRY(HIL_GROW(&b->logp[i], &b->logp_room[i], documents));
+    for (int64_t i = 0; i < out->sequences; ++i) {
+        hil_batch window = {
+            .sequences = 1, .length = b->seq, .target = out->target, .first = out->first};
+        window.target += i * b->seq, window.first += i * b->seq;
+        int64_t count = hil_pairs_documents(&window);
+        HIL_TRY(hil_ledger_read(b->reference, index[i], count, b->logp[0] + at, b->logp[1] + at));
+        at += count;
+    }
+    out->reference = b->logp[0];
+    out->mismatched_reference = b->logp[1];
+    return HIL_OK;
+}
+
 hil_status hil_batches_fill(hil_batches *b, const int64_t *index, int64_t count, hil_batch *out)
 {
     int64_t n = count * b->seq;
@@ -17,8 +36,13 @@ hil_status hil_batches_fill(hil_batches *b, const int64_t *index, int64_t count,
         hil_window window = {token + at, target + at, position + at, first + at};
         HIL_TRY(hil_dataset_window(b->data, index[i], &window));
     }
-    *out = (hil_batch){count, b->seq, token, target, position, first};
-    return HIL_OK;
+    *out = (hil_batch){.sequences = count,
+                       .length = b->seq,
+                       .token = token,
+                       .target = target,
+                       .position = position,
+                       .first = first};
+    return add_reference(b, index, out);
 }
 
 void hil_batches_free(hil_batches *b)
@@ -26,6 +50,11 @@ void hil_batches_free(hil_batches *b)
     hil_free(b->memory);
     b->memory = NULL;
     b->room = 0;
+    for (int i = 0; i < 2; ++i) {
+        hil_free(b->logp[i]);
+        b->logp[i] = NULL;
+        b->logp_room[i] = 0;
+    }
 }
 
 void hil_batches_move(hil_batches *from, hil_batches *to)

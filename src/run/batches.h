@@ -3,6 +3,7 @@
 #define HIL_RUN_BATCHES_H
 
 #include "data/dataset.h"
+#include "data/ledger.h"
 #include "hilbert/run.h"
 #include "train/trainer.h"
 
@@ -14,6 +15,9 @@ typedef struct hil_batches {
     int64_t seq;
     int32_t *memory;
     size_t room;
+    hil_ledger *reference; /* of the windows, borrowed; NULL: batches have none */
+    double *logp[2];       /* of a batch's documents, and of mismatched answers */
+    size_t logp_room[2];
 } hil_batches;
 
 /* Makes a batch of the `count` windows whose numbers are in `index`. */

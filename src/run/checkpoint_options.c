@@ -28,13 +28,17 @@ static json_t *adapter_options(const hil_train_options *o, const hil_run_state *
 }
 
 /* What --loss says, if it compares answers. */
-static json_t *loss_options(const hil_preference_loss *l)
+static json_t *loss_options(const hil_run_state *run)
 {
+    const hil_preference_loss *l = &run->preference;
+    char reference[17];
     if (l->kind == HIL_PREFER_NONE) return json_object();
-    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f}", "loss", hil_source_loss_word(l->kind),
-                     "beta", l->beta, "label-smoothing", l->label_smoothing, "margin", l->margin,
-                     "nll-weight", l->nll_weight, "desirable-weight", l->desirable_weight,
-                     "undesirable-weight", l->undesirable_weight);
+    snprintf(reference, sizeof reference, "%016llx", (unsigned long long)run->reference_key);
+    return json_pack(
+        "{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:s*}", "loss", hil_source_loss_word(l->kind), "beta",
+        l->beta, "label-smoothing", l->label_smoothing, "margin", l->margin, "nll-weight",
+        l->nll_weight, "desirable-weight", l->desirable_weight, "undesirable-weight",
+        l->undesirable_weight, "a reference of checksum", l->precomputed ? reference : NULL);
 }
 
 /* Options that decide the numbers of every run. */
@@ -95,7 +99,7 @@ static json_t *decisive_options(const hil_train_options *o, const hil_run_state 
     json_t *all = common_options(o, run);
     if ((!run->adapter || add_options(all, adapter_options(o, run))) &&
         (!(o->min_lr > 0) || add_options(all, json_pack("{s:f}", "min-lr", o->min_lr))) &&
-        add_options(all, loss_options(&run->preference)) && add_options(all, deepspeed_options(o)))
+        add_options(all, loss_options(run)) && add_options(all, deepspeed_options(o)))
         return all;
     json_decref(all);
     return NULL;

@@ -17,6 +17,7 @@ typedef struct hil_run_state {
     uint64_t config_key;                   /* checksum of the model's config.json */
     const hil_peft *adapter;               /* NULL: none */
     uint64_t base_key;                     /* digest of the weights under the adapter */
+    uint64_t reference_key;                /* of a reference that was precomputed */
     const char *isa;                       /* instruction set that computed */
     double beta2;                          /* after the default was applied */
     int64_t ranks;                         /* that computed */

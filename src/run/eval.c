@@ -105,8 +105,13 @@ static hil_status open_source(job *j, const hil_eval_options *o)
     HIL_TRY(hil_source_open(&j->source, o->model));
     HIL_TRY(hil_source_need_weights(&j->source, "eval"));
     HIL_TRY(hil_source_adapt_folder(&j->source, o->adapter));
-    const hil_loss_request loss = {o->loss, o->beta, o->preference};
+    const hil_loss_request loss = {o->loss, o->beta, o->preference, false};
     HIL_TRY(hil_source_loss(&j->source, &loss, &j->preference));
+    if (j->preference.precomputed)
+        return hil_fail(HIL_ERR_USAGE,
+                        "eval --loss %s of a whole model would need the model before it was "
+                        "trained: give --adapter as well, or train with --eval-data",
+                        o->loss);
     const hil_source_words words = {o->tokenizer, o->format};
     bool bytes;
     HIL_TRY(hil_source_check_data(&j->source, &words, o->data, o->data_count, &bytes));

@@ -55,12 +55,13 @@ static const char *weighs(const hil_preference_choice *c)
 }
 
 /* Refuses options that mean nothing for the loss. */
-static hil_status check_choice(hil_preference_kind kind, double beta,
-                               const hil_preference_choice *c)
+static hil_status check_choice(hil_preference_kind kind, const hil_loss_request *r)
 {
+    const hil_preference_choice *c = &r->choice;
     const char *word = methods[kind].word;
     if (kind == HIL_PREFER_NONE) {
-        const char *given = beta > 0                 ? "beta"
+        const char *given = r->precompute            ? "precompute-reference"
+                            : r->beta > 0            ? "beta"
                             : c->label_smoothing > 0 ? "label-smoothing"
                             : c->nll_weight >= 0     ? "nll-weight"
                             : c->margin >= 0         ? "margin"
@@ -100,17 +101,17 @@ hil_status hil_source_loss(hil_source *s, const hil_loss_request *r, hil_prefere
     hil_preference_kind kind;
     *out = (hil_preference_loss){0};
     HIL_TRY(hil_source_loss_read(r->word, &kind));
-    HIL_TRY(check_choice(kind, r->beta, c));
+    HIL_TRY(check_choice(kind, r));
     s->loss = kind == HIL_PREFER_NONE ? NULL : methods[kind].word;
     if (kind == HIL_PREFER_NONE) return HIL_OK;
-    if (hil_reference_wanted(kind) && !s->adapter.root)
+    if (!hil_reference_wanted(kind) && r->precompute)
         return hil_fail(HIL_ERR_USAGE,
-                        "--loss %s compares the model with what it was before, which without an "
-                        "adapter would be a second model: give --adapter as well, or --loss orpo, "
-                        "cpo or simpo",
+                        "--loss %s has no reference: leave --reference and --precompute-reference "
+                        "out",
                         s->loss);
     *out = (hil_preference_loss){
         .kind = kind,
+        .precomputed = hil_reference_wanted(kind) && (r->precompute || !s->adapter.root),
         .beta = r->beta > 0 ? r->beta : methods[kind].beta,
         .label_smoothing = c->label_smoothing,
         .margin = kind != HIL_PREFER_SIMPO ? 0

@@ -32,19 +32,24 @@ static hil_status set_folder(hil_source *s, const char *path)
     return HIL_OK;
 }
 
-/* Hashes config.json so that spaces, key order and keys that only tools use do not matter. */
-static hil_status key_config(hil_source *s)
+/* Keys of config.json that only tools use, and those that say how text begins and ends. */
+static const char *const notes[] = {"dtype",         "torch_dtype",   "transformers_version",
+                                    "_name_or_path", "architectures", "bos_token_id",
+                                    "eos_token_id",  "pad_token_id",  "use_cache"};
+enum { OF_TOOLS = 5, NOTES = sizeof notes / sizeof *notes };
+
+/* Hashes config.json so that spaces, key order and the first `without` of the notes do not matter.
+ */
+static hil_status key_config(const hil_source *s, size_t without, uint64_t *key)
 {
-    static const char *const notes[] = {"dtype", "torch_dtype", "transformers_version",
-                                        "_name_or_path", "architectures"};
     const hil_bytes *file = &s->files.file[HIL_SIDECAR_CONFIG];
     json_t *config;
     HIL_TRY(hil_json_parse(file->data, file->size, s->config_path, &config));
-    for (size_t i = 0; i < sizeof notes / sizeof *notes; ++i) json_object_del(config, notes[i]);
+    for (size_t i = 0; i < without; ++i) json_object_del(config, notes[i]);
     char *text = json_dumps(config, JSON_SORT_KEYS | JSON_COMPACT);
     json_decref(config);
     if (!text) return hil_fail(HIL_ERR_MEMORY, "out of memory: %s", s->config_path);
-    s->config_key = hil_hash(0, text, strlen(text));
+    *key = hil_hash(0, text, strlen(text));
     free(text);
     return HIL_OK;
 }
@@ -114,7 +119,7 @@ hil_status hil_source_open(hil_source *s, const char *path)
         HIL_TRY(hil_path_join(s->config_path, s->folder, "config.json"));
     HIL_TRY(hil_config_read(&s->config, path, &s->files.file[HIL_SIDECAR_CONFIG],
                             &s->files.file[HIL_SIDECAR_GENERATION]));
-    HIL_TRY(key_config(s));
+    HIL_TRY(key_config(s, OF_TOOLS, &s->config_key));
     return hil_source_open_tokenizer(s);
 }
 
@@ -155,8 +160,51 @@ static hil_status load_weights(hil_source *s, hil_trainer *t)
     hil_safetensors *file;
     HIL_TRY(hil_stacked_open(&file, s->folder, &s->config));
     hil_status status = hil_weights_load(t->model->store, t->pool, file);
-    if (status == HIL_OK && s->adapter.root) status = hil_weights_digest(file, &s->base_key);
+    if (status == HIL_OK && (s->adapter.root || s->loss))
+        status = hil_weights_digest(file, &s->base_key);
     hil_safetensors_close(file);
+    return status;
+}
+
+hil_status hil_source_fill(hil_source *s, hil_trainer *t, uint64_t seed)
+{
+    if (s->bare)
+        HIL_TRY(hil_store_initialise(t->model->store, seed));
+    else
+        HIL_TRY(load_weights(s, t));
+    return hil_source_fill_adapter(s, t, seed);
+}
+
+/* Opens the model of --reference for `s`. */
+static hil_status open_reference(const hil_source *s, const char *folder, hil_source *other)
+{
+    uint64_t mine, its;
+    HIL_TRY(hil_source_open(other, folder));
+    if (other->bare)
+        return hil_fail(HIL_ERR_USAGE, "--reference %s: give the folder of a model", folder);
+    HIL_TRY(key_config(s, NOTES, &mine));
+    HIL_TRY(key_config(other, NOTES, &its));
+    if (mine == its) return HIL_OK;
+    return hil_fail(
+        HIL_ERR_INPUT,
+        "--reference %s: its config.json differs from %s; the reference must be a model "
+        "of the same shape",
+        folder, s->config_path);
+}
+
+hil_status hil_source_reference(const hil_source *s, const char *folder, hil_trainer *t,
+                                uint64_t *key)
+{
+    hil_source other = {0};
+    hil_safetensors *file = NULL;
+    hil_status status;
+    HIL_TRY_DONE(open_reference(s, folder, &other));
+    HIL_TRY_DONE(hil_stacked_open(&file, folder, &other.config));
+    HIL_TRY_DONE(hil_weights_digest(file, key));
+    if (t) status = hil_weights_load(t->model->store, t->pool, file);
+done:
+    hil_safetensors_close(file);
+    hil_source_close(&other);
     return status;
 }
 
@@ -172,12 +220,7 @@ hil_status hil_source_load(hil_source *s, const hil_trainer_options *options,
     HIL_TRY_DONE(hil_source_build(s, model));
     HIL_TRY_DONE(hil_trainer_open(trainer, *model, options, observer));
     hil_comm_set_activity(options->comm, s->bare ? "making the weights" : "reading the weights");
-    if (s->bare)
-        status = hil_store_initialise((*model)->store, options->seed);
-    else
-        status = load_weights(s, *trainer);
-    if (status == HIL_OK) status = hil_source_fill_adapter(s, *trainer, options->seed);
-    HIL_TRY_DONE(hil_ranks_agree(options->comm, status));
+    HIL_TRY_DONE(hil_ranks_agree(options->comm, hil_source_fill(s, *trainer, options->seed)));
     return HIL_OK;
 done:
     hil_trainer_destroy(*trainer);

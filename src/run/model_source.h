@@ -24,7 +24,7 @@ typedef struct hil_source {
     hil_peft adapter;           /* root is NULL: none */
     const char *adapter_folder; /* holds its weights, borrowed; NULL: it is new */
     hil_lora adapted;           /* set by hil_source_build */
-    uint64_t base_key;          /* digest of the weights under an adapter; 0: no adapter */
+    uint64_t base_key;          /* digest of the weights, where an adapter or a loss needs it */
     uint64_t config_key;      /* hash of everything in config.json that decides what is computed */
     hil_tokenizer *tokenizer; /* NULL: bytes are token ids */
     int64_t eot;              /* end-of-text between documents, -1: none */
@@ -69,6 +69,7 @@ typedef struct hil_loss_request {
     const char *word;
     double beta;
     hil_preference_choice choice;
+    bool precompute; /* the reference even where an adapter makes it unnecessary */
 } hil_loss_request;
 hil_status hil_source_loss(hil_source *source, const hil_loss_request *request,
                            hil_preference_loss *loss);
@@ -89,6 +90,13 @@ void hil_source_note_adapter(const hil_source *source, const hil_model *model,
    caller destroys both; after a failure both are NULL. */
 hil_status hil_source_load(hil_source *source, const hil_trainer_options *options,
                            const hil_observer *observer, hil_model **model, hil_trainer **trainer);
+
+/* Fills the store of a trainer for this source again, as hil_source_load did. */
+hil_status hil_source_fill(hil_source *source, hil_trainer *trainer, uint64_t seed);
+/* Fills it with the weights of the model of --reference, which has the same shape, unless it is
+   NULL. *key: their digest. */
+hil_status hil_source_reference(const hil_source *source, const char *folder, hil_trainer *trainer,
+                                uint64_t *key);
 
 /* The sequence length: `asked`, or if that is 0 the model's number of positions up to 1024. Refuses
    more than the model has positions. */

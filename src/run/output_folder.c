@@ -142,6 +142,11 @@ hil_status hil_folder_begin(hil_folder *f, const hil_train_options *o)
     return hil_install_remove(f->path, HIL_NAMES_FOREIGN);
 }
 
+void hil_folder_hold(hil_folder *f)
+{
+    f->begun = true;
+}
+
 void hil_folder_close(hil_folder *f)
 {
     bool ours = f->lock.fd >= 0 && hil_lock_check(&f->lock) == HIL_OK;

@@ -14,7 +14,7 @@ typedef struct hil_folder {
     char path[HIL_PATH_MAX], metrics[HIL_PATH_MAX], checkpoints[HIL_PATH_MAX], cache[HIL_PATH_MAX];
     hil_lock lock;
     size_t existed;             /* length of the part of the path that existed before */
-    bool begun;                 /* hil_folder_begin was called: close keeps the folder */
+    bool begun;                 /* it holds something of the run: close keeps it */
     hil_install_names replaced; /* files of an old model that the new one may replace */
 } hil_folder;
 
@@ -31,6 +31,8 @@ hil_status hil_folder_check_shared(const hil_folder *folder, hil_comm *comm);
 /* Begins the run: removes unfinished files of killed runs; with `overwrite` also all files of the
    old run. */
 hil_status hil_folder_begin(hil_folder *folder, const hil_train_options *options);
+/* Keeps the folder, though the run has not begun: its cache has what the next one goes on with. */
+void hil_folder_hold(hil_folder *folder);
 /* Unlocks the folder. Removes it, and the parents created with it, if the run never began. */
 void hil_folder_close(hil_folder *folder);
 

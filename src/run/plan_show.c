@@ -173,7 +173,7 @@ static hil_status open_model(show *s)
     if (s->trial->width) widen(&s->source.config, s->trial->width);
     HIL_TRY(set_lengths(s));
     HIL_TRY(hil_source_adapt(&s->source, &o->adapter));
-    const hil_loss_request loss = {o->loss, o->beta, o->preference};
+    const hil_loss_request loss = hil_training_loss(o);
     HIL_TRY(hil_source_loss(&s->source, &loss, &s->preference));
     HIL_TRY(build_model(s));
     HIL_TRY(hil_freeze(s->model->store, o->freeze, o->freeze_count));

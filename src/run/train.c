@@ -77,6 +77,7 @@ static hil_status evaluate_set(job *j, hil_eval_set *set)
 {
     j->batch_ready = 0;
     j->eval_batches.data = set->data;
+    j->eval_batches.reference = set->reference;
     hil_batches_move(&j->batches, &j->eval_batches);
     hil_status status =
         hil_batches_eval(&j->eval_batches, j->trainer, j->run.micro_batch, NULL, &set->result);

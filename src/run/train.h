@@ -12,6 +12,7 @@
 typedef struct hil_eval_set {
     const char *name; /* the path as it was given */
     hil_dataset *data;
+    hil_ledger *reference;  /* of a reference that was computed before; NULL: none */
     hil_step_result result; /* of the last evaluation */
 } hil_eval_set;
 
@@ -27,6 +28,7 @@ typedef struct hil_training {
     char **paths;    /* of --data, without weights */
     double *weights; /* of the paths; NULL: they are not mixed */
     hil_dataset *data;
+    hil_ledger *reference; /* of the data, as in hil_eval_set */
     hil_eval_set *sets;
     size_t set_count;
     hil_batches batches, eval_batches;
@@ -48,6 +50,7 @@ typedef struct hil_training {
     int64_t share;   /* sequences of a batch that this rank computes */
     int64_t *index;  /* their windows */
     int stop;        /* the ranks have agreed to stop */
+    bool replaced;   /* the weights are those of --reference */
     double started;  /* time at which the loop began */
     int64_t resumed; /* step of the checkpoint that the run resumed from; 0: none */
     hil_ids prompt;  /* that samples of text continue */
@@ -56,6 +59,9 @@ typedef struct hil_training {
 /* Refuses options that contradict each other or are out of range, before anything is opened. */
 hil_status hil_training_check(const hil_train_options *options);
 
+/* What --loss and the options beside it ask for. */
+hil_loss_request hil_training_loss(const hil_train_options *options);
+
 /* Reads the paths of the data and refuses what cannot be read. Call once the source is open. */
 hil_status hil_training_find_data(hil_training *training);
 /* Opens the data and the sets to evaluate on; sets the number of steps. */
@@ -63,6 +69,10 @@ hil_status hil_training_open_data(hil_training *training);
 /* Notes to the observer how files became windows, and in which shares they are drawn. */
 void hil_training_note_data(const hil_training *training);
 void hil_training_close_data(hil_training *training);
+
+/* With a precomputed reference: reads what it says of the data, or computes it; then the model's
+   weights are as they were loaded. Call before a checkpoint is. */
+hil_status hil_training_reference(hil_training *training);
 
 /* Takes weights, moments and step from the checkpoint of --resume-deepspeed. */
 hil_status hil_training_load_deepspeed(hil_training *training);

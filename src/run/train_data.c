@@ -168,8 +168,11 @@ void hil_training_close_data(job *j)
 {
     hil_batches_free(&j->batches);
     hil_batches_free(&j->eval_batches);
-    for (size_t i = 0; j->sets && i <= given_sets(j->options); ++i)
+    for (size_t i = 0; j->sets && i <= given_sets(j->options); ++i) {
         hil_dataset_close(j->sets[i].data);
+        hil_ledger_close(j->sets[i].reference);
+    }
+    hil_ledger_close(j->reference);
     hil_dataset_close(j->data);
     for (size_t i = 0; j->paths && i < j->options->data_count; ++i) hil_free(j->paths[i]);
     hil_free(j->paths);

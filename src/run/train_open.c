@@ -4,6 +4,7 @@
 #include "base/note.h"
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/hash.h"
 #include "format/checkpoint_manifest.h"
 #include "plan/outline.h"
 #include "plan/plan_print.h"
@@ -56,10 +57,11 @@ hil_status hil_training_check(const hil_train_options *o)
         return hil_fail(HIL_ERR_USAGE, "--resume-deepspeed and --adapter contradict each other");
     if (o->steps > 0 && o->epochs > 0)
         return hil_fail(HIL_ERR_USAGE, "--steps and --epochs contradict each other");
-    if (hil_reference_wanted(kind) && o->adapter.saves)
+    if (hil_reference_wanted(kind) && o->adapter.saves && !o->reference && !o->precompute_reference)
         return hil_fail(HIL_ERR_USAGE,
                         "--modules-to-save trains parts of the model, which --loss %s needs as "
-                        "they are: they are the reference",
+                        "they are: they are the reference (--precompute-reference keeps what it "
+                        "says of the data)",
                         o->loss);
     HIL_TRY(check_range("steps", (double)o->steps, 0, 1e15));
     HIL_TRY(check_range("epochs", o->epochs, 0, 1e9));
@@ -83,6 +85,24 @@ hil_status hil_training_check(const hil_train_options *o)
     HIL_TRY(check_range("save-every", (double)o->save_every, 0, 1e15));
     HIL_TRY(check_range("zero", (double)o->zero, 0, 3));
     HIL_TRY(check_range("keep", (double)o->keep, 0, 1e6));
+    return HIL_OK;
+}
+
+hil_loss_request hil_training_loss(const hil_train_options *o)
+{
+    return (hil_loss_request){o->loss, o->beta, o->preference,
+                              o->reference || o->precompute_reference};
+}
+
+/* Finds what the numbers of a precomputed reference are bound to. */
+static hil_status key_reference(job *j)
+{
+    const hil_train_options *o = j->options;
+    if (!j->run.preference.precomputed) return HIL_OK;
+    if (o->reference)
+        return hil_source_reference(&j->source, o->reference, NULL, &j->run.reference_key);
+    j->run.reference_key =
+        j->source.bare ? hil_hash(0, &o->seed, sizeof o->seed) : j->source.base_key;
     return HIL_OK;
 }
 
@@ -154,6 +174,7 @@ static hil_status open_model(job *j)
     j->run.scaling = j->trainer->scaling;
     j->run.adapter = j->source.adapter.root ? &j->source.adapter : NULL;
     j->run.base_key = j->source.base_key;
+    HIL_TRY(hil_ranks_agree(o->comm, key_reference(j)));
     j->save_dtype = j->source.adapter.root ? HIL_F32 : j->source.config.dtype;
     if (j->rank == 0) HIL_TRY(hil_source_keep_adapter(&j->source));
     if (o->save_dtype) HIL_TRY(hil_dtype_parse(o->save_dtype, &j->save_dtype));
@@ -221,7 +242,7 @@ static hil_status find_best(job *j)
     return HIL_OK;
 }
 
-static hil_status load(job *j, int64_t step)
+static hil_status read_state(job *j, int64_t step)
 {
     json_t *state;
     HIL_TRY(hil_checkpoint_state(j->folder.checkpoints, step, &state));
@@ -237,6 +258,11 @@ static hil_status load(job *j, int64_t step)
         return hil_fail(HIL_ERR_USAGE,
                         "cannot resume: the run is at step %lld, beyond --steps %lld",
                         (long long)j->run.step, (long long)j->steps);
+    return HIL_OK;
+}
+
+static hil_status load(job *j, int64_t step)
+{
     HIL_TRY(hil_checkpoint_load(j->folder.checkpoints, step, j->model->store));
     j->trainer->scaling = j->run.scaling;
     j->trainer->step = j->saver.saved = j->resumed = j->run.step;
@@ -324,6 +350,8 @@ static hil_status resume(job *j)
             hil_note(j->observer, "no checkpoint in %s: starting afresh", j->folder.path);
     }
     hil_comm_set_activity(j->comm, "resuming");
+    HIL_TRY(hil_ranks_agree(j->comm, found.step >= 0 ? read_state(j, found.step) : HIL_OK));
+    HIL_TRY(hil_training_reference(j));
     bool import = found.step < 0 && j->options->resume_deepspeed;
     HIL_TRY(hil_ranks_agree(j->comm, found.step >= 0 ? load(j, found.step)
                                      : import        ? hil_training_load_deepspeed(j)
@@ -392,7 +420,7 @@ static hil_status open_source(job *j)
     HIL_TRY(hil_training_check(o));
     HIL_TRY(hil_source_open(&j->source, o->model));
     HIL_TRY(hil_source_adapt(&j->source, &o->adapter));
-    const hil_loss_request loss = {o->loss, o->beta, o->preference};
+    const hil_loss_request loss = hil_training_loss(o);
     HIL_TRY(hil_source_loss(&j->source, &loss, &j->run.preference));
     if (j->rank == 0) HIL_TRY(hil_source_keep(&j->source));
     j->run.config_key = j->source.config_key;

@@ -7,7 +7,7 @@ hil_status hil_pairs_check(const hil_model *model, const hil_preference_loss *lo
 {
     size_t adapters = 0;
     const char *other = NULL;
-    if (!hil_reference_wanted(loss->kind)) return HIL_OK;
+    if (!hil_reference_runs(loss)) return HIL_OK;
     for (size_t i = 0; i < hil_store_count(model->store); ++i) {
         const hil_param *p = hil_store_at(model->store, i);
         const hil_param_spec *spec = hil_param_spec_of(p);
@@ -65,6 +65,34 @@ hil_pairs_size hil_pairs_measure(const hil_batch *b, const hil_preference_loss *
             out.tokens += prompts ? pair[0].end - pair[0].begin - 1 : pair[0].learned;
     }
     return out;
+}
+
+int64_t hil_pairs_documents(const hil_batch *b)
+{
+    int64_t count = 0, end = b->sequences * b->length;
+    for (int64_t at = 0; at < end; at = document_at(b, at).end) ++count;
+    return count;
+}
+
+void hil_pairs_gather(const hil_batch *b, const float *loss, double *logp)
+{
+    for (int64_t at = 0, end = b->sequences * b->length; at < end; ++logp) {
+        document d = document_at(b, at);
+        for (*logp = 0; at < d.end; ++at)
+            if (b->target[at] >= 0) *logp -= (double)loss[at];
+    }
+}
+
+void hil_pairs_spread(const hil_batch *b, const double *logp, float *loss)
+{
+    for (int64_t at = 0, end = b->sequences * b->length; at < end; ++logp) {
+        document d = document_at(b, at);
+        double left = -*logp;
+        for (; at < d.end; ++at) {
+            loss[at] = b->target[at] >= 0 ? (float)left : 0;
+            left -= (double)loss[at];
+        }
+    }
 }
 
 void hil_pairs_read_prompts(const hil_batch *b, int32_t *target)
@@ -160,7 +188,12 @@ void hil_pairs_mismatch(const hil_batch *b, int32_t *arrays, hil_batch *out)
     int64_t n = b->sequences * b->length;
     writing w = {b, arrays, arrays + n, arrays + 2 * n, arrays + 3 * n, 0, 0};
     for (int64_t at = 0; at < n; at += b->length) mismatch_sequence(&w, at, at + b->length);
-    *out = (hil_batch){b->sequences, b->length, w.token, w.target, w.position, w.first};
+    *out = (hil_batch){.sequences = b->sequences,
+                       .length = b->length,
+                       .token = w.token,
+                       .target = w.target,
+                       .position = w.position,
+                       .first = w.first};
 }
 
 double hil_pairs_kl(const hil_preference_loss *loss, const double sum[HIL_PREFERENCES])

@@ -7,8 +7,8 @@
 #include "autograd/model.h"
 #include "ops/ops.h"
 
-/* Refuses a loss with a reference for a model that cannot be its own: without an adapter, or with
-   more than the adapter trained. */
+/* Refuses a loss whose reference is the model itself for one that cannot be that: without an
+   adapter, or with more than the adapter trained. */
 hil_status hil_pairs_check(const hil_model *model, const hil_preference_loss *loss);
 
 /* What counts in a batch whose arrays are all there. */
@@ -21,6 +21,15 @@ hil_pairs_size hil_pairs_measure(const hil_batch *batch, const hil_preference_lo
 /* Copies the targets of the batch and adds those of the prompts of chosen answers:
    [Note: prompts]. */
 void hil_pairs_read_prompts(const hil_batch *batch, int32_t *target);
+
+/* Documents of a batch, with those of padding. */
+int64_t hil_pairs_documents(const hil_batch *batch);
+/* Log probabilities of the documents from the losses of their targets, in the order of positions.
+ */
+void hil_pairs_gather(const hil_batch *batch, const float *loss, double *logp);
+/* The other way: losses whose sum over a document's targets is what it was, to the bit where there
+   are three targets or more. */
+void hil_pairs_spread(const hil_batch *batch, const double *logp, float *loss);
 
 /* [Note: mismatched answers] The kl of kto is a mean over answers that were given to other prompts.
    They are those of the step itself: in each sequence an example gets the answer of the record

@@ -101,9 +101,11 @@ static hil_status complete(hil_trainer *t, const hil_batch *b, hil_batch *out)
     return HIL_OK;
 }
 
-/* A micro-batch of `count` sequences. Their numbers count over all ranks, so that results which
-   depend on them (dropout) do not depend on the number of ranks. */
-static hil_micro slice(const hil_trainer *t, const hil_batch *b, int64_t first, int64_t count)
+/* A micro-batch of `count` sequences; `reference`: the losses of the batch, or NULL. Their numbers
+   count over all ranks, so that results which depend on them (dropout) do not depend on the number
+   of ranks. */
+static hil_micro slice(const hil_trainer *t, const hil_batch *b, const float *reference,
+                       int64_t first, int64_t count)
 {
     int64_t at = first * b->length, before = hil_comm_rank(t->options.comm) * b->sequences;
     return (hil_micro){.sequences = count,
@@ -112,7 +114,22 @@ static hil_micro slice(const hil_trainer *t, const hil_batch *b, int64_t first, 
                        .target = b->target + at,
                        .position = b->position + at,
                        .first = b->first + at,
+                       .reference = reference ? reference + at : NULL,
                        .sequence = before + first};
+}
+
+/* Makes losses of positions from the log probabilities of the batch's documents, if those come with
+   it. */
+static hil_status refer(hil_trainer *t, const hil_batch *b, const double *logp, hil_losses *out)
+{
+    const hil_preference_loss *loss = &t->options.preference;
+    if (!hil_reference_wanted(loss->kind) || !loss->precomputed) return HIL_OK;
+    if (!logp)
+        return hil_fail(HIL_ERR_USAGE,
+                        "the batch has no log probabilities of its answers under the reference");
+    HIL_TRY(HIL_GROW(&out->value, &out->room, b->sequences * b->length));
+    hil_pairs_spread(b, logp, out->value);
+    return HIL_OK;
 }
 
 static bool prefers(const hil_trainer *t)
@@ -183,13 +200,15 @@ static hil_status cut(hil_trainer *t, const hil_batch *given, int64_t micro_batc
     hil_stepping *s = &t->now;
     hil_batch *b = &s->batch;
     HIL_TRY(complete(t, given, b));
+    HIL_TRY(refer(t, b, b->reference, &t->reference));
     if (micro_batch < 1 || micro_batch > b->sequences) micro_batch = b->sequences;
     s->micro_batch = micro_batch;
     s->micros = (b->sequences + micro_batch - 1) / micro_batch;
     HIL_TRY(HIL_GROW(&t->micro, &t->micro_room, s->micros));
     for (int64_t m = 0; m < s->micros; ++m) {
         int64_t first = m * micro_batch, rest = b->sequences - first;
-        t->micro[m] = slice(t, b, first, rest < micro_batch ? rest : micro_batch);
+        t->micro[m] =
+            slice(t, b, t->reference.value, first, rest < micro_batch ? rest : micro_batch);
     }
     s->counted = s->tokens = predicted(b);
     if (!prefers(t)) return HIL_OK;
@@ -207,9 +226,11 @@ static hil_status add_mismatched(hil_trainer *t, const hil_batch *b, int64_t mic
     hil_batch other;
     HIL_TRY(HIL_GROW(&t->mismatched, &t->mismatched_room, 4 * n));
     hil_pairs_mismatch(b, t->mismatched, &other);
+    HIL_TRY(refer(t, &other, b->mismatched_reference, &t->mismatched_reference));
     for (int64_t at = 0; at < b->sequences; at += micro_batch) {
         int64_t rest = b->sequences - at;
-        hil_micro micro = slice(t, &other, at, rest < micro_batch ? rest : micro_batch);
+        hil_micro micro = slice(t, &other, t->mismatched_reference.value, at,
+                                rest < micro_batch ? rest : micro_batch);
         double loss, numbers[HIL_PREFERENCES];
         HIL_TRY(hil_engine_loss(t->engine, &micro, &loss));
         hil_engine_numbers(t->engine, numbers);
@@ -365,7 +386,8 @@ static hil_status find_loss(hil_trainer *t, const hil_batch *given, hil_step_res
     hil_batch batch;
     HIL_TRY(hil_trainer_check(t, given));
     HIL_TRY(complete(t, given, &batch));
-    hil_micro micro = slice(t, &batch, 0, batch.sequences);
+    HIL_TRY(refer(t, &batch, batch.reference, &t->reference));
+    hil_micro micro = slice(t, &batch, t->reference.value, 0, batch.sequences);
     int64_t tokens = predicted(&batch);
     double sum, numbers[HIL_PREFERENCES] = {0};
     if (t->options.preference.kind == HIL_PREFER_KTO && !t->kl_given) {
@@ -389,12 +411,40 @@ hil_status hil_trainer_loss(hil_trainer *t, const hil_batch *given, hil_step_res
     return status;
 }
 
+/* The log probabilities of the documents of a batch with all of its arrays. */
+static hil_status find_reference(hil_trainer *t, const hil_batch *b, double *logp)
+{
+    hil_losses *losses = &t->reference;
+    HIL_TRY(HIL_GROW(&losses->value, &losses->room, b->sequences * b->length));
+    hil_micro micro = slice(t, b, NULL, 0, b->sequences);
+    HIL_TRY(hil_engine_reference(t->engine, &micro, losses->value));
+    hil_pairs_gather(b, losses->value, logp);
+    return HIL_OK;
+}
+
+hil_status hil_trainer_reference(hil_trainer *t, const hil_batch *given, double *logp,
+                                 double *mismatched)
+{
+    hil_batch batch, other;
+    hil_status status;
+    HIL_TRY_DONE(hil_trainer_check(t, given));
+    HIL_TRY_DONE(complete(t, given, &batch));
+    HIL_TRY_DONE(find_reference(t, &batch, logp));
+    if (!mismatched) goto done;
+    HIL_TRY_DONE(HIL_GROW(&t->mismatched, &t->mismatched_room, 4 * batch.sequences * batch.length));
+    hil_pairs_mismatch(&batch, t->mismatched, &other);
+    HIL_TRY_DONE(find_reference(t, &other, mismatched));
+done:
+    if (status != HIL_OK) hil_comm_fail(t->options.comm, status);
+    return status;
+}
+
 static hil_status find_logits(hil_trainer *t, const hil_batch *given, float *logits)
 {
     hil_batch batch;
     HIL_TRY(hil_trainer_check(t, given));
     HIL_TRY(complete(t, given, &batch));
-    hil_micro micro = slice(t, &batch, 0, batch.sequences);
+    hil_micro micro = slice(t, &batch, NULL, 0, batch.sequences);
     return hil_engine_logits(t->engine, &micro, logits);
 }
 

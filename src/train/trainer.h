@@ -22,6 +22,12 @@ typedef struct hil_stepping {
     double sum[HIL_PREFERENCES]; /* over all ranks; see hil_engine_numbers */
 } hil_stepping;
 
+/* Of the positions of a batch. */
+typedef struct hil_losses {
+    float *value; /* NULL: none */
+    size_t room;
+} hil_losses;
+
 struct hil_trainer {
     hil_model *model;
     hil_device *device;               /* computes the model; NULL: the CPU does */
@@ -44,9 +50,10 @@ struct hil_trainer {
     size_t filled_room;
     int32_t *mismatched; /* of hil_pairs_mismatch */
     size_t mismatched_room;
-    bool kl_given;          /* by hil_trainer_set_kl */
-    hil_timeline *timeline; /* borrowed; NULL: none */
-    hil_plan spent;         /* measured times of all steps, in the fields of a plan's prediction */
+    hil_losses reference, mismatched_reference; /* under the reference, if it was precomputed */
+    bool kl_given;                              /* by hil_trainer_set_kl */
+    hil_timeline *timeline;                     /* borrowed; NULL: none */
+    hil_plan spent; /* measured times of all steps, in the fields of a plan's prediction */
 };
 
 /* Opens a trainer with weights of zero; the caller fills the store. Copies the options; borrows the
@@ -61,6 +68,12 @@ hil_status hil_trainer_mismatched(hil_trainer *trainer, const hil_batch *batch,
                                   double sum[HIL_PREFERENCES]);
 /* The kl of later calls of hil_trainer_loss; NULL: each finds that of its batch. */
 void hil_trainer_set_kl(hil_trainer *trainer, const double *kl);
+
+/* The log probability of each document of the batch under the model without its adapter, in the
+   order of hil_batch.reference; `mismatched` (NULL: not) gets those of the mismatched answers. With
+   several ranks each passes a batch of its own, all of the same shape. */
+hil_status hil_trainer_reference(hil_trainer *trainer, const hil_batch *batch, double *logp,
+                                 double *mismatched);
 
 /* Refuses a batch with ids outside the vocabulary or shapes that the model cannot take. */
 hil_status hil_trainer_check(const hil_trainer *trainer, const hil_batch *batch);

@@ -245,5 +245,7 @@ void hil_trainer_destroy(hil_trainer *t)
     hil_free(t->micro);
     hil_free(t->filled);
     hil_free(t->mismatched);
+    hil_free(t->reference.value);
+    hil_free(t->mismatched_reference.value);
     hil_free(t);
 }

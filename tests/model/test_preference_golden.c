@@ -1,33 +1,40 @@
 /* Losses of pairs of answers, and of single ones, their metrics, every gradient and twenty AdamW
-   steps agree with TRL, of adapters and, without a reference, of whole models; evaluation gives the
-   same numbers. */
+   steps agree with TRL, of adapters and of whole models, whose reference is computed before;
+   evaluation gives the same numbers. */
 #include "adapter_golden.h"
 
 #include "train/pairs.h"
 
-/* `adapter` or `model`: a folder of golden adapters or models. */
+/* `adapter` or `model`: a folder of golden adapters or models. `factor`: of the model's weights in
+   the reference, if that is precomputed. */
 typedef struct preference_case {
     const char *name, *adapter, *model;
     hil_preference_loss loss;
+    float factor;
 } preference_case;
 
 static const preference_case cases[] = {
-    {"gpt2_lora", "gpt2_lora", NULL, {HIL_PREFER_DPO, 0.1, 0, 0, 0, 0, 0}},
-    {"llama_lora", "llama_lora", NULL, {HIL_PREFER_DPO, 0.1, 0, 0, 0, 0, 0}},
-    {"qwen2_rslora", "qwen2_rslora", NULL, {HIL_PREFER_DPO, 0.1, 0, 0, 0, 0, 0}},
-    {"qwen3_lora", "qwen3_lora", NULL, {HIL_PREFER_DPO, 0.1, 0, 0, 0, 0, 0}},
-    {"cdpo", "llama_lora", NULL, {HIL_PREFER_DPO, 0.1, 0.2, 0, 0, 0, 0}},
-    {"robust", "llama_lora", NULL, {HIL_PREFER_ROBUST, 0.1, 0.2, 0, 0, 0, 0}},
-    {"ipo", "llama_lora", NULL, {HIL_PREFER_IPO, 0.3, 0, 0, 0, 0, 0}},
-    {"hinge", "llama_lora", NULL, {HIL_PREFER_HINGE, 0.5, 0, 0, 0, 0, 0}},
-    {"apo_zero", "llama_lora", NULL, {HIL_PREFER_APO_ZERO, 0.1, 0, 0, 0, 0, 0}},
-    {"apo_down", "llama_lora", NULL, {HIL_PREFER_APO_DOWN, 0.1, 0, 0, 0, 0, 0}},
-    {"nll", "llama_lora", NULL, {HIL_PREFER_DPO, 0.1, 0, 0, 0.3, 0, 0}},
-    {"cpo", NULL, "llama_bias", {HIL_PREFER_CPO, 0.1, 0.1, 0, 0.7, 0, 0}},
-    {"simpo", NULL, "cohere", {HIL_PREFER_SIMPO, 2, 0, 0.8, 0, 0, 0}},
-    {"kto", "llama_lora", NULL, {HIL_PREFER_KTO, 0.3, 0, 0, 0, 1.3, 0.7}},
-    {"kto_kl", "qwen3_lora", NULL, {HIL_PREFER_KTO, 0.3, 0, 0, 0, 1, 1}},
-    {"orpo", NULL, "phi", {HIL_PREFER_ORPO, 0.4, 0, 0, 1, 0, 0}},
+    {"gpt2_lora", "gpt2_lora", NULL, {HIL_PREFER_DPO, false, 0.1, 0, 0, 0, 0, 0}, 0},
+    {"llama_lora", "llama_lora", NULL, {HIL_PREFER_DPO, false, 0.1, 0, 0, 0, 0, 0}, 0},
+    {"qwen2_rslora", "qwen2_rslora", NULL, {HIL_PREFER_DPO, false, 0.1, 0, 0, 0, 0, 0}, 0},
+    {"qwen3_lora", "qwen3_lora", NULL, {HIL_PREFER_DPO, false, 0.1, 0, 0, 0, 0, 0}, 0},
+    {"cdpo", "llama_lora", NULL, {HIL_PREFER_DPO, false, 0.1, 0.2, 0, 0, 0, 0}, 0},
+    {"robust", "llama_lora", NULL, {HIL_PREFER_ROBUST, false, 0.1, 0.2, 0, 0, 0, 0}, 0},
+    {"ipo", "llama_lora", NULL, {HIL_PREFER_IPO, false, 0.3, 0, 0, 0, 0, 0}, 0},
+    {"hinge", "llama_lora", NULL, {HIL_PREFER_HINGE, false, 0.5, 0, 0, 0, 0, 0}, 0},
+    {"apo_zero", "llama_lora", NULL, {HIL_PREFER_APO_ZERO, false, 0.1, 0, 0, 0, 0, 0}, 0},
+    {"apo_down", "llama_lora", NULL, {HIL_PREFER_APO_DOWN, false, 0.1, 0, 0, 0, 0, 0}, 0},
+    {"nll", "llama_lora", NULL, {HIL_PREFER_DPO, false, 0.1, 0, 0, 0.3, 0, 0}, 0},
+    {"cpo", NULL, "llama_bias", {HIL_PREFER_CPO, false, 0.1, 0.1, 0, 0.7, 0, 0}, 0},
+    {"simpo", NULL, "cohere", {HIL_PREFER_SIMPO, false, 2, 0, 0.8, 0, 0, 0}, 0},
+    {"whole_dpo", NULL, "llama_bias", {HIL_PREFER_DPO, true, 0.1, 0, 0, 0, 0, 0}, 1},
+    {"whole_ipo", NULL, "gemma", {HIL_PREFER_IPO, true, 0.3, 0, 0, 0, 0, 0}, 0.9f},
+    {"whole_kto", NULL, "cohere", {HIL_PREFER_KTO, true, 0.3, 0, 0, 0, 1.3, 0.7}, 1.1f},
+    {"ipo", "llama_lora", NULL, {HIL_PREFER_IPO, true, 0.3, 0, 0, 0, 0, 0}, 1},
+    {"kto", "llama_lora", NULL, {HIL_PREFER_KTO, true, 0.3, 0, 0, 0, 1.3, 0.7}, 1},
+    {"kto", "llama_lora", NULL, {HIL_PREFER_KTO, false, 0.3, 0, 0, 0, 1.3, 0.7}, 0},
+    {"kto_kl", "qwen3_lora", NULL, {HIL_PREFER_KTO, false, 0.3, 0, 0, 0, 1, 1}, 0},
+    {"orpo", NULL, "phi", {HIL_PREFER_ORPO, false, 0.4, 0, 0, 1, 0, 0}, 0},
 };
 
 typedef struct preference_run {
@@ -37,7 +44,38 @@ typedef struct preference_run {
     hil_batch batch;
 } preference_run;
 
-static preference_run start(const preference_case *c)
+static double logp[2][2 * GOLDEN_SEQ]; /* of the run in progress, under its reference */
+
+/* Multiplies all weights of the model. */
+static void scale_weights(hil_trainer *t, float factor)
+{
+    for (size_t i = 0; i < hil_store_count(t->model->store); ++i) {
+        hil_param *p = hil_store_at(t->model->store, i);
+        const char *name = hil_param_spec_of(p)->name;
+        int64_t count = hil_param_elements(p);
+        float *value;
+        CHECK_OK(HIL_ALLOC(count, &value));
+        CHECK_OK(hil_trainer_read(t, name, value, count));
+        for (int64_t k = 0; k < count; ++k) value[k] *= factor;
+        CHECK_OK(hil_trainer_write(t, name, value, count));
+        hil_free(value);
+    }
+}
+
+static void take_reference(preference_run *r, const preference_case *c)
+{
+    hil_trainer *t = r->adapter.base.trainer;
+    hil_step_result result;
+    CHECK_FAILS(hil_trainer_loss(t, &r->batch, &result), HIL_ERR_USAGE, "under the reference");
+    if (r->whole) scale_weights(t, c->factor);
+    CHECK_OK(hil_trainer_reference(t, &r->batch, logp[0],
+                                   c->loss.kind == HIL_PREFER_KTO ? logp[1] : NULL));
+    if (r->whole) golden_load(&r->adapter.base, c->model);
+    r->batch.reference = logp[0];
+    r->batch.mismatched_reference = logp[1];
+}
+
+static preference_run begin(const preference_case *c)
 {
     static const char *const arrays[] = {"token", "target", "position", "first"};
     hil_trainer_options options;
@@ -57,7 +95,19 @@ static preference_run start(const preference_case *c)
     CHECK_OK(hil_safetensors_open(&r.adapter.base.golden, path));
     for (int i = 0; i < 4; ++i) r.array[i] = golden_ints(r.adapter.base.golden, arrays[i], &count);
     CHECK_INT(count, 2 * GOLDEN_SEQ);
-    r.batch = (hil_batch){2, GOLDEN_SEQ, r.array[0], r.array[1], r.array[2], r.array[3]};
+    r.batch = (hil_batch){.sequences = 2,
+                          .length = GOLDEN_SEQ,
+                          .token = r.array[0],
+                          .target = r.array[1],
+                          .position = r.array[2],
+                          .first = r.array[3]};
+    return r;
+}
+
+static preference_run start(const preference_case *c)
+{
+    preference_run r = begin(c);
+    if (c->loss.precomputed) take_reference(&r, c);
     return r;
 }
 

@@ -144,6 +144,13 @@ static inline void job_pairs(job_place *place, hil_train_options *options, const
     options->lr = 1e-2;
 }
 
+/* Trains all parameters, with a reference that is computed before. */
+static inline void job_whole(hil_train_options *options)
+{
+    options->adapter = (hil_adapter_choice){.dropout = -1};
+    options->lr = 1e-3;
+}
+
 /* An evaluation of the place's model on its data. */
 static inline hil_eval_options job_eval_options(job_place *place)
 {
@@ -237,7 +244,7 @@ static inline double job_logits_error(const char *folder, const char *golden, co
     float *expected = golden_floats(file, key, &count), *logits;
     int32_t *tokens = golden_ints(file, "tokens", &tokens_count);
     int64_t sequences = count / hil_engine_vocab(trainer->engine) / GOLDEN_SEQ;
-    hil_batch batch = {sequences, GOLDEN_SEQ, tokens, NULL, NULL, NULL};
+    hil_batch batch = {.sequences = sequences, .length = GOLDEN_SEQ, .token = tokens};
     CHECK_OK(HIL_ALLOC(count, &logits));
     CHECK_OK(hil_trainer_logits(trainer, &batch, logits));
     double error = golden_error(logits, expected, count);

@@ -146,6 +146,7 @@ typedef struct arrangement {
     uint64_t tile_size;
     bool examples;     /* prompts and completions as data */
     const char *pairs; /* the loss, of pairs of answers as data; NULL: cross-entropy */
+    bool whole;        /* not with an adapter, whatever the loss */
     const char *base;  /* an adapter on a base of this dtype; "": that of the computation */
     bool dora;
     const char *optimizer; /* NULL: adamw */
@@ -165,6 +166,7 @@ static hil_train_options options_of(job_place *place, const arrangement *a, cons
     if (a->tile_size) options.tile_size = a->tile_size;
     if (a->examples) job_examples(place, &options);
     if (a->pairs) job_pairs(place, &options, a->pairs);
+    if (a->pairs && a->whole) job_whole(&options);
     if (a->base) {
         options.adapter.source = "lora";
         options.adapter.rank = 3;
@@ -186,8 +188,8 @@ static hil_train_options options_of(job_place *place, const arrangement *a, cons
 static void reference(job_place *place, const arrangement *a, char out[JOB_PATH])
 {
     char name[96];
-    snprintf(name, sizeof name, "%s-%s-%d-%d-%s-%d-%s%s", a->model, a->dtype, (int)a->tile_size,
-             a->examples, a->pairs ? a->pairs : "", a->dora, a->base ? a->base : "whole",
+    snprintf(name, sizeof name, "%s-%s-%d-%d-%s%d-%d-%s%s", a->model, a->dtype, (int)a->tile_size,
+             a->examples, a->pairs ? a->pairs : "", a->whole, a->dora, a->base ? a->base : "whole",
              a->optimizer ? a->optimizer : "");
     job_path(place, out, name);
     if (hil_file_exists(out)) return;
@@ -346,6 +348,7 @@ int main(int count, char **arguments)
             if (i % 3 != 1 && !full) continue;
             a.examples = false;
             a.pairs = losses[i / 3 % 4];
+            a.whole = i / 12 % 2;
             compare(&place, &a, &placements[i]);
             ++runs;
         }

@@ -282,9 +282,6 @@ static void check_refused(job_place *place)
     options.loss = "cross-entropy";
     options.beta = 0.3;
     refuse(&options, "--beta is for a loss that compares answers");
-    options = pair_options(place, out);
-    options.adapter = (hil_adapter_choice){.dropout = -1};
-    refuse(&options, "without an adapter would be a second model");
     CHECK(!hil_file_exists(out));
 }
 

@@ -320,11 +320,20 @@ static int compare_recurrent(job_place *place, int i, const char *const *dtypes,
     return runs;
 }
 
+/* Losses that compare answers, of adapters and of whole models. */
+static void compare_pairs(job_place *place, arrangement a, int i)
+{
+    static const char *const losses[] = {"orpo", "kto", "simpo", "dpo"};
+    a.examples = false;
+    a.pairs = losses[i / 3 % 4];
+    a.whole = i / 12 % 2;
+    compare(place, &a, &placements[i]);
+}
+
 int main(int count, char **arguments)
 {
     static const char *const models[] = {"gpt2", "llama", "mixtral"};
     static const char *const dtypes[] = {"fp32", "bf16", "fp16"};
-    static const char *const losses[] = {"orpo", "kto", "simpo", "dpo"};
     bool full = count > 1 && strcmp(arguments[1], "--full") == 0;
     job_place place;
     char drive[JOB_PATH];
@@ -346,10 +355,7 @@ int main(int count, char **arguments)
             ++runs;
             if (full || i % 2) runs += compare_adapters(&place, a, &placements[i], i + k, full);
             if (i % 3 != 1 && !full) continue;
-            a.examples = false;
-            a.pairs = losses[i / 3 % 4];
-            a.whole = i / 12 % 2;
-            compare(&place, &a, &placements[i]);
+            compare_pairs(&place, a, i);
             ++runs;
         }
     /* Capped scores and logits, norms after each part, rotary embedding per layer type; experts

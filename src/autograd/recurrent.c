@@ -82,17 +82,36 @@ static hil_status keep_state(hil_tape *t, hil_apply *apply, const hil_op *cached
                       &attr->next);
 }
 
+/* The first operation, or in generation the second; `rule` is what `attr` begins with. */
+static hil_status apply_delta(hil_tape *t, const hil_op *const op_cached[2], const void *attr,
+                              hil_delta_attr *rule, hil_apply apply, hil_value **y)
+{
+    apply.op = op_cached[0], apply.attr = attr, apply.ins = 4, apply.outs = 1, apply.params = 2;
+    apply.in[3] = t->batch[3];
+    if (t->context->mode == HIL_MODE_GENERATE) HIL_TRY(keep_state(t, &apply, op_cached[1], rule));
+    return hil_tape_apply(t, &apply, y);
+}
+
 hil_status hil_delta_rule(hil_tape *t, hil_value *qkv, hil_value *b, hil_value *a,
                           const hil_delta_options *options, hil_value **y)
 {
+    static const hil_op *const ops[] = {&hil_op_delta_rule, &hil_op_delta_rule_cached};
     hil_delta_options own;
     HIL_TRY(HIL_SIZED_TAKE(hil_delta, &own, options));
     hil_delta_attr attr = {.key_heads = own.key_heads, .key_dim = own.key_dim};
-    hil_apply apply = {&hil_op_delta_rule,  &attr, 4, 1, 2, {qkv, b, a, t->batch[3]},
-                       {own.rate, own.bias}};
-    if (t->context->mode == HIL_MODE_GENERATE)
-        HIL_TRY(keep_state(t, &apply, &hil_op_delta_rule_cached, &attr));
-    return hil_tape_apply(t, &apply, y);
+    hil_apply apply = {.in = {qkv, b, a}, .param = {own.rate, own.bias}};
+    return apply_delta(t, ops, &attr, &attr, apply, y);
+}
+
+hil_status hil_channel_delta(hil_tape *t, hil_value *qkv, hil_value *b, hil_value *a,
+                             const hil_delta_options *options, hil_value **y)
+{
+    static const hil_op *const ops[] = {&hil_op_channel_delta, &hil_op_channel_delta_cached};
+    hil_delta_options own;
+    HIL_TRY(HIL_SIZED_TAKE(hil_delta, &own, options));
+    hil_channel_delta_attr attr = {{.key_heads = own.key_heads, .key_dim = own.key_dim}, own.floor};
+    hil_apply apply = {.in = {qkv, b, a}, .param = {own.rate, own.bias}};
+    return apply_delta(t, ops, &attr, &attr.rule, apply, y);
 }
 
 void hil_state_space_defaults_sized(hil_state_space_options *options, size_t size)

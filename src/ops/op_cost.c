@@ -352,7 +352,8 @@ static double element_operations(const hil_op_call *call, bool backward)
 
 static bool is_delta(const hil_op *op)
 {
-    return op == &hil_op_delta_rule || op == &hil_op_delta_rule_cached;
+    return op == &hil_op_delta_rule || op == &hil_op_delta_rule_cached ||
+           op == &hil_op_channel_delta || op == &hil_op_channel_delta_cached;
 }
 
 static bool is_conv(const hil_op *op)

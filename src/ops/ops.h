@@ -135,6 +135,15 @@ extern const hil_op hil_op_delta_rule;
 /* The same after positions of an earlier call, without `first`; no backward. */
 extern const hil_op hil_op_delta_rule_cached;
 
+/* The same where the D numbers of a key are forgotten each at its own pace (Kimi Delta Attention):
+   exp(g) has a number for each of them, so a is (B, T, H D), the bias (H D), and K is H. With a
+   `floor` below 0 g is floor sigmoid(exp(A) (a + bias)) instead. */
+typedef struct hil_channel_delta_attr {
+    hil_delta_attr rule;
+    double floor; /* 0: none */
+} hil_channel_delta_attr;
+extern const hil_op hil_op_channel_delta, hil_op_channel_delta_cached;
+
 /* [Note: state space] The state space layer of Mamba-2, which is the recurrence of the gated delta
    rule without its correction: each of the H heads of x has a state S (N, P) in fp32. At every
    position

@@ -50,6 +50,8 @@ int main(void)
                                  &hil_op_causal_conv_plain_cached,
                                  &hil_op_delta_rule,
                                  &hil_op_delta_rule_cached,
+                                 &hil_op_channel_delta,
+                                 &hil_op_channel_delta_cached,
                                  &hil_op_state_space,
                                  &hil_op_state_space_cached};
     size_t count = sizeof all / sizeof *all;

@@ -22,6 +22,19 @@ static void conv(const op_case *c, double *const *in, double *const *param, doub
 
 enum { STATE_MOST = 64 };
 
+/* What number i of a key keeps at a position, of a head of the gated delta rule. */
+static double kept(const op_case *c, double *const *in, double *const *param, int64_t gate,
+                   int64_t i)
+{
+    const hil_channel_delta_attr *attr = c->attr;
+    bool paced = c->op == &hil_op_channel_delta;
+    int64_t head = gate % c->in_shape[1].dim[2], paces = paced ? attr->rule.key_dim : 1;
+    int64_t at = paced ? i : 0;
+    double rate = exp(param[0][head]), y = in[2][gate * paces + at] + param[1][head * paces + at];
+    if (paced && attr->floor < 0) return exp(attr->floor / (1 + exp(-rate * y)));
+    return exp(-rate * log1p(exp(y)));
+}
+
 /* One head of values in one sequence. */
 static void delta_head(const op_case *c, double *const *in, double *const *param, int64_t b,
                        int64_t h, double *out)
@@ -38,10 +51,10 @@ static void delta_head(const op_case *c, double *const *in, double *const *param
         const double *v = row + 2 * keys + h * values;
         int64_t gate = (b * length + t) * heads + h;
         double qq = 1e-6, kk = 1e-6, beta = 1 / (1 + exp(-in[1][gate]));
-        double keep = exp(-exp(param[0][h]) * log1p(exp(in[2][gate] + param[1][h])));
-        if (in[3][b * length + t] == (double)t) keep = 0;
+        bool begins = in[3][b * length + t] == (double)t;
         for (int64_t i = 0; i < dim; ++i) qq += q[i] * q[i], kk += k[i] * k[i];
-        for (int64_t i = 0; i < dim * values; ++i) state[i] *= keep;
+        for (int64_t i = 0; i < dim * values; ++i)
+            state[i] *= begins ? 0 : kept(c, in, param, gate, i / values);
         for (int64_t n = 0; n < values; ++n) {
             double read = 0, y = 0;
             for (int64_t i = 0; i < dim; ++i) read += state[i * values + n] * k[i] / sqrt(kk);
@@ -167,6 +180,35 @@ static void check_delta(int64_t length, int64_t key_heads, int64_t dim, int64_t 
     op_check_fp32(c);
 }
 
+static void check_channels(int64_t length, int64_t heads, int64_t dim, int64_t values, double floor)
+{
+    hil_channel_delta_attr attr = {.rule = {.key_heads = heads, .key_dim = dim}, .floor = floor};
+    op_case c = {.op = &hil_op_channel_delta,
+                 .attr = &attr,
+                 .reference = delta,
+                 .ins = 4,
+                 .outs = 1,
+                 .params = 2,
+                 .in_shape = {{3, {2, length, heads * (2 * dim + values)}},
+                              {3, {2, length, heads}},
+                              {3, {2, length, heads * dim}},
+                              {2, {2, length}}},
+                 .ids = {NULL, NULL, NULL, documents(length)},
+                 .rows = {1, 1},
+                 .cols = {heads, heads * dim},
+                 .slack = 5e-6,
+                 .samples = 12};
+    op_check_dtypes(c);
+    c.samples = 3;
+    for (c.no_din = 1; c.no_din < 7; ++c.no_din) op_check_fp32(c);
+    c.no_din = 0, c.frozen[0] = true;
+    op_check_fp32(c);
+    c.frozen[0] = false, c.frozen[1] = true;
+    op_check_fp32(c);
+    c.in_shape[2].dim[2] = heads;
+    OP_REFUSED(&c, "are not gates for");
+}
+
 static op_case space_case(const hil_state_space_attr *attr, int64_t length, int64_t heads,
                           int64_t values)
 {
@@ -226,7 +268,8 @@ typedef struct piece {
     int ins, params;
     int64_t cols; /* of each vector */
     const float *vector[3];
-    float *out; /* of position 0 */
+    float *out;     /* of position 0 */
+    int64_t second; /* of the second vector, in place of `cols`; 0: those */
 } piece;
 
 static hil_status lend(void *owner, int param, int64_t tile, const void **data)
@@ -259,7 +302,10 @@ static void run(piece p, int64_t at, int64_t count)
         call.in[i].data = (float *)p.x[i].data + at * row;
     }
     for (int i = 0; i < p.params; ++i)
-        call.param[i] = (hil_op_param){.dtype = HIL_F32, .rows = 1, .cols = p.cols, .tile_rows = 1};
+        call.param[i] = (hil_op_param){.dtype = HIL_F32,
+                                       .rows = 1,
+                                       .cols = i == 1 && p.second ? p.second : p.cols,
+                                       .tile_rows = 1};
     CHECK_OK(hil_pool_create(&call.pool, 2));
     CHECK_OK(p.op->infer(&call));
     CHECK_INT(call.saveds, 0);
@@ -293,15 +339,25 @@ static void check_generation(void)
     hil_conv_attr conv_attr = {.size = SIZE};
     hil_tensor conv_in[2] = {x[0], x[3]}, space_in[3] = {x[0], x[1], x[3]};
     hil_state_space_attr space_attr = {.rule = delta_attr, .most = INFINITY};
-    piece rule = {&hil_op_delta_rule, &delta_attr, x, 4, 2, HEADS, {rate, bias}, whole};
-    piece filter = {&hil_op_causal_conv, &conv_attr, conv_in, 2, 1, WIDTH * SIZE, {kernel}, NULL};
+    piece rule = {&hil_op_delta_rule, &delta_attr, x, 4, 2, HEADS, {rate, bias}, whole, 0};
+    piece filter = {&hil_op_causal_conv, &conv_attr, conv_in, 2, 1,
+                    WIDTH * SIZE,        {kernel},   NULL,    0};
+    hil_channel_delta_attr channel_attr = {.rule = {.key_heads = HEADS, .key_dim = DIM}};
+    /* Its heads of values have two numbers. */
+    hil_tensor paced[4] = {x[0], x[1], x[0], x[3]};
+    paced[2].shape.dim[2] = HEADS * DIM;
+    piece paces = {&hil_op_channel_delta, &channel_attr, paced,      4, 2, HEADS,
+                   {rate, kernel},        whole,         HEADS * DIM};
     piece steps = {&hil_op_state_space,  &space_attr, space_in, 3, 3, HEADS,
-                   {rate, bias, kernel}, whole};
+                   {rate, bias, kernel}, whole,       0};
 
-    for (int kind = 0; kind < 2; ++kind) {
-        hil_delta_attr *attr = kind ? &space_attr.rule : &delta_attr;
+    hil_delta_attr *const attrs[] = {&delta_attr, &space_attr.rule, &channel_attr.rule};
+    static const hil_op *const cached[] = {&hil_op_delta_rule_cached, &hil_op_state_space_cached,
+                                           &hil_op_channel_delta_cached};
+    for (int kind = 0; kind < 3; ++kind) {
+        hil_delta_attr *attr = attrs[kind];
         run(rule, 0, LENGTH);
-        rule.op = kind ? &hil_op_state_space_cached : &hil_op_delta_rule_cached;
+        rule.op = cached[kind];
         --rule.ins, rule.out = parts;
         for (size_t i = 0, at = 0; i < sizeof pieces / sizeof *pieces; at += (size_t)pieces[i++]) {
             attr->length = (int64_t)at;
@@ -309,7 +365,7 @@ static void check_generation(void)
             run(rule, (int64_t)at, pieces[i]);
         }
         CHECK(memcmp(whole, parts, LENGTH * HEADS * VALUES * sizeof(float)) == 0);
-        rule = steps;
+        rule = kind ? paces : steps;
     }
 
     filter.out = whole;
@@ -334,6 +390,8 @@ int main(void)
     check_delta(40, 2, 3, 4, 5);
     check_delta(150, 1, 4, 3, 2);
     check_delta(1, 1, 2, 1, 1);
+    check_channels(40, 2, 3, 5, 0);
+    check_channels(150, 1, 4, 2, -5);
     check_generation();
     check_space(40, 2, 3, 4, 5);
     check_space(150, 1, 4, 9, 2);

@@ -9,7 +9,8 @@
 
 static bool is_cached(const hil_op_call *call)
 {
-    return call->op == &hil_op_delta_rule_cached || call->op == &hil_op_state_space_cached;
+    return call->op == &hil_op_delta_rule_cached || call->op == &hil_op_state_space_cached ||
+           call->op == &hil_op_channel_delta_cached;
 }
 
 static hil_status infer_heads(const hil_op_call *call)
@@ -18,19 +19,29 @@ static hil_status infer_heads(const hil_op_call *call)
     const hil_shape *x = &call->in[0].shape, *b = &call->in[1].shape, *a = &call->in[2].shape;
     for (int i = 0; i < 3; ++i) HIL_TRY(hil_infer_float(call, i, 3));
     int64_t heads = b->dim[2], values = x->dim[2] - 2 * attr->key_heads * attr->key_dim;
-    if (!hil_shape_equal(a, b) || b->dim[0] != x->dim[0] || b->dim[1] != x->dim[1])
+    int64_t paces = hil_delta_by_channel(call) ? attr->key_dim : 1;
+    const hil_shape expected = {3, {b->dim[0], b->dim[1], heads * paces}};
+    if (!hil_shape_equal(a, &expected) || b->dim[0] != x->dim[0] || b->dim[1] != x->dim[1])
         return hil_fail(HIL_ERR_USAGE, "%s: %s and %s are not gates for %s", call->op->name,
                         hil_infer_shape_text(b).text, hil_infer_shape_text(a).text,
                         hil_infer_shape_text(x).text);
-    if (attr->key_heads < 1 || attr->key_dim < 1 || heads < 1 || heads % attr->key_heads ||
-        values < 1 || values % heads)
+    if (attr->key_heads < 1 || attr->key_dim < (hil_delta_by_channel(call) ? 2 : 1) || heads < 1 ||
+        heads % attr->key_heads || (paces > 1 && heads != attr->key_heads) || values < 1 ||
+        values % heads)
         return hil_fail(HIL_ERR_USAGE,
                         "%s: %s does not hold %lld heads of %lld for q and k, and "
                         "%lld of values",
                         call->op->name, hil_infer_shape_text(x).text, (long long)attr->key_heads,
                         (long long)attr->key_dim, (long long)heads);
-    for (int i = 0; i < 2; ++i) HIL_TRY(hil_infer_vector(call, i, heads));
-    return HIL_OK;
+    HIL_TRY(hil_infer_vector(call, 0, heads));
+    return hil_infer_vector(call, 1, heads * paces);
+}
+
+/* How many numbers parameter i has. */
+static int64_t vector_count(const hil_op_call *call, int i, int64_t heads)
+{
+    const hil_delta_attr *attr = call->attr;
+    return i == 1 && hil_delta_by_channel(call) ? heads * attr->key_dim : heads;
 }
 
 /* The input that holds `first`. */
@@ -55,10 +66,11 @@ hil_status hil_delta_infer(hil_op_call *call)
             (hil_shape){4, {x[0], heads, hil_delta_chunks(x[1]), attr->key_dim * values}};
     }
     for (int i = 0; i < call->params; ++i)
-        hil_scratch_add(&call->forward_scratch, heads, sizeof(float));
+        hil_scratch_add(&call->forward_scratch, vector_count(call, i, heads), sizeof(float));
     call->backward_scratch = call->forward_scratch;
     for (int i = 0; i < call->params; ++i)
-        hil_scratch_add(&call->backward_scratch, x[0] * heads, sizeof(float));
+        hil_scratch_add(&call->backward_scratch, x[0] * vector_count(call, i, heads),
+                        sizeof(float));
     hil_scratch_add(&call->backward_scratch, x[0] * heads * attr->key_dim * values, sizeof(float));
     hil_scratch_add(&call->backward_scratch, x[0] * parts * HIL_DELTA_CHUNK * 2 * attr->key_dim,
                     sizeof(float));
@@ -84,12 +96,18 @@ hil_status hil_delta_prepare(const hil_op_call *call, size_t *at, hil_delta *out
                        .key_dim = attr->key_dim,
                        .value_dim = y[3],
                        .width = call->in[0].shape.dim[2],
-                       .chunks = hil_delta_chunks(y[1])};
+                       .chunks = hil_delta_chunks(y[1]),
+                       .paces = 1};
+    if (hil_delta_by_channel(call)) {
+        out->paces = attr->key_dim;
+        out->floor = (float)((const hil_channel_delta_attr *)call->attr)->floor;
+    }
     if (!is_cached(call)) out->first = call->in[documents_of(call)].data;
     float **vectors[] = {&out->rate, &out->bias, &out->skip};
     for (int i = 0; i < call->params; ++i) {
         *vectors[i] =
-            (float *)((char *)call->scratch + hil_scratch_add(at, out->heads, sizeof(float)));
+            (float *)((char *)call->scratch +
+                      hil_scratch_add(at, vector_count(call, i, out->heads), sizeof(float)));
         HIL_TRY(hil_op_vector(call, i, *vectors[i]));
     }
     for (int64_t h = 0; h < out->heads && !hil_pool_is_dry(call->pool); ++h)
@@ -110,10 +128,12 @@ void hil_delta_layout(const hil_delta *d, float *memory, int64_t *used, hil_delt
     out->q = hil_delta_take(memory, used, n * d->key_dim);
     out->k = hil_delta_take(memory, used, n * d->key_dim);
     out->v = hil_delta_take(memory, used, n * d->value_dim);
-    float **each[] = {&out->q_scale, &out->k_scale, &out->beta,
-                      &out->keep,    &out->slope,   &out->decay};
+    float **each[] = {&out->q_scale, &out->k_scale, &out->beta};
+    float **paced[] = {&out->keep, &out->slope, &out->decay};
     for (size_t i = 0; i < sizeof each / sizeof *each; ++i)
         *each[i] = hil_delta_take(memory, used, n);
+    for (size_t i = 0; i < sizeof paced / sizeof *paced; ++i)
+        *paced[i] = hil_delta_take(memory, used, n * d->paces);
 }
 
 static void read_row(const hil_tensor *x, int64_t at, int64_t n, float *out)
@@ -150,6 +170,24 @@ static void read_gates(const hil_delta *d, int64_t gate, int64_t i, const hil_de
     in->slope[i] = -d->rate[head] * sigmoid(y);
 }
 
+/* Likewise of each number of a key. */
+static void read_paces(const hil_delta *d, int64_t gate, int64_t i, const hil_delta_inputs *in)
+{
+    const hil_op_call *call = d->call;
+    int64_t head = gate % d->heads, n = d->paces;
+    float x, *keep = in->keep + i * n, *slope = in->slope + i * n, *decay = in->decay + i * n;
+    in->beta[i] = sigmoid(*hil_row_read(&call->in[1], gate, 1, &x));
+    read_row(&call->in[2], gate * n, n, keep);
+    for (int64_t c = 0; c < n; ++c) {
+        float y = keep[c] + d->bias[head * n + c], rate = d->rate[head];
+        float s = sigmoid(d->floor < 0 ? rate * y : y);
+        float g = d->floor < 0 ? d->floor * s : -rate * softplus(y);
+        slope[c] = d->floor < 0 ? g * (1 - s) * rate : -rate * s;
+        decay[c] = d->floor < 0 ? slope[c] * y : g;
+        keep[c] = expf(g);
+    }
+}
+
 /* Likewise of a state space. */
 static void read_step(const hil_delta *d, int64_t gate, int64_t i, const hil_delta_inputs *in)
 {
@@ -179,10 +217,18 @@ void hil_delta_read(const hil_delta *d, int64_t b, int64_t head, int64_t at, int
         } else {
             in->q_scale[i] = normalize(q, d->key_dim, scale);
             in->k_scale[i] = normalize(k, d->key_dim, 1);
-            read_gates(d, gate, i, in);
+            d->paces > 1 ? read_paces(d, gate, i, in) : read_gates(d, gate, i, in);
         }
-        in->keep[i] = expf(in->decay[i]);
+        if (d->paces == 1) in->keep[i] = expf(in->decay[i]);
     }
+}
+
+void hil_delta_fade(const hil_delta *d, const hil_delta_inputs *in, int64_t i, const float *state,
+                    float *out)
+{
+    for (int64_t r = 0; r < d->key_dim; ++r)
+        hil_rows()->math.scale(out + r * d->value_dim, state + r * d->value_dim,
+                               in->keep[i * d->paces + r], d->value_dim);
 }
 
 void hil_delta_step(const hil_delta *d, const hil_delta_inputs *in, int64_t i, float *state,
@@ -190,14 +236,16 @@ void hil_delta_step(const hil_delta *d, const hil_delta_inputs *in, int64_t i, f
 {
     const hil_row_kernel *rows = hil_rows();
     const float *k = in->k + i * d->key_dim, *v = in->v + i * d->value_dim;
+    float keep = d->paces > 1 ? 1 : in->keep[i];
+    if (d->paces > 1) hil_delta_fade(d, in, i, state, state);
     if (d->skip) {
         rows->math.scale(change, v, in->beta[i], d->value_dim);
     } else {
         rows->state.read(wrong, state, k, d->key_dim, d->value_dim);
-        for (int64_t c = 0; c < d->value_dim; ++c) wrong[c] = v[c] - in->keep[i] * wrong[c];
+        for (int64_t c = 0; c < d->value_dim; ++c) wrong[c] = v[c] - keep * wrong[c];
         rows->math.scale(change, wrong, in->beta[i], d->value_dim);
     }
-    rows->state.update(state, in->keep[i], k, change, d->key_dim, d->value_dim);
+    rows->state.update(state, keep, k, change, d->key_dim, d->value_dim);
 }
 
 typedef struct work {
@@ -281,6 +329,22 @@ const hil_op hil_op_delta_rule = {
 const hil_op hil_op_delta_rule_cached = {
     .name = "cached delta_rule",
     .attr_size = sizeof(hil_delta_attr),
+    .infer = infer,
+    .forward = hil_delta_forward,
+};
+
+const hil_op hil_op_channel_delta = {
+    .name = "channel_delta",
+    .attr_size = sizeof(hil_channel_delta_attr),
+    .keep_in = 15,
+    .infer = infer,
+    .forward = hil_delta_forward,
+    .backward = hil_delta_backward,
+};
+
+const hil_op hil_op_channel_delta_cached = {
+    .name = "cached channel_delta",
+    .attr_size = sizeof(hil_channel_delta_attr),
     .infer = infer,
     .forward = hil_delta_forward,
 };

@@ -17,12 +17,20 @@ typedef struct hil_delta {
     const int32_t *first; /* NULL in generation */
     float *rate, *bias;   /* exp(A) and the bias, (H) each */
     float *skip;          /* D, (H), of a state space; else NULL */
+    int64_t paces;        /* numbers of exp(g) of a head: D of channel_delta, else 1 */
+    float floor;          /* of g, in channel_delta; 0: none */
 } hil_delta;
 
 /* Of state spaces, in training and in generation. */
 static inline bool hil_delta_is_space(const hil_op_call *call)
 {
     return call->op == &hil_op_state_space || call->op == &hil_op_state_space_cached;
+}
+
+/* Whether each number of a key has a pace of its own. */
+static inline bool hil_delta_by_channel(const hil_op_call *call)
+{
+    return call->op == &hil_op_channel_delta || call->op == &hil_op_channel_delta_cached;
 }
 
 static inline int64_t hil_delta_chunks(int64_t length)
@@ -48,6 +56,8 @@ typedef struct hil_delta_inputs {
     float *q_scale, *k_scale;   /* of each position: what q and k were multiplied by */
     float *beta, *keep, *slope; /* sigmoid of b, exp(g), the derivative of g by a */
     float *decay;               /* g; in a state space -exp(A) dt, `slope` is that of dt by t */
+    /* In channel_delta keep, slope and decay have D numbers of each position; decay is then the
+       derivative of g by A. */
 } hil_delta_inputs;
 
 /* Takes memory for them, or counts it if `memory` is NULL; *used are floats. */
@@ -65,6 +75,10 @@ static inline bool hil_delta_begins(const hil_delta *d, int64_t b, int64_t t)
    space beta v and v. */
 void hil_delta_step(const hil_delta *d, const hil_delta_inputs *in, int64_t i, float *state,
                     float *wrong, float *change);
+
+/* In channel_delta: `out`, which may be `state`, is the state times what position i keeps of it. */
+void hil_delta_fade(const hil_delta *d, const hil_delta_inputs *in, int64_t i, const float *state,
+                    float *out);
 
 /* infer of both, after their own checks of inputs and parameters. */
 hil_status hil_delta_infer(hil_op_call *call);

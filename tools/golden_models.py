@@ -52,7 +52,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.utils import logging
 
 from golden_configs import FAMILIES, IMAGES, MIXTURES, MODELS, SPACES, VARIANTS, with_images
-from golden_recent import RECENT
+from golden_recent import RECENT, own_name
 
 SEQ, BATCH, STEPS = 32, 4, 20
 STD = 0.15
@@ -64,7 +64,7 @@ PLUS = ("gemma", "gemma2", "gemma3_text", "vaultgemma", "nemotron", "qwen3_next"
 
 def is_vector(name, p):
     """Also the norms of Command-R+, which have a row for each head."""
-    return p.ndim == 1 or name.endswith("_norm.weight")
+    return p.ndim == 1 or name.endswith(("_norm.weight", "A_log"))
 
 
 def create(config, seed, pad=None):
@@ -192,6 +192,7 @@ def gradients_of(model):
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder, state_dict=gradients)
         gradients = load_file(os.path.join(folder, "model.safetensors"))
+    gradients = {own_name(model.config.model_type, n): g for n, g in gradients.items()}
     stacked = [n for n in gradients if ".shared_mlp." not in n and n.endswith(
         ("_linear.weight", "experts.down_proj", "experts.gate_up_proj", "_proj_bias"))]
     for name in stacked:

@@ -73,6 +73,8 @@ static void give_shape(const hil_stacked *s, const hil_arch_stack *row, const hi
         out->dim[row->interleaved ? 2 : 1] *= row->parts;
     } else if (row->flat == HIL_FLAT_NUMBER) {
         out->ndim = 0;
+    } else if (row->flat == HIL_FLAT_HEADS) {
+        *out = (hil_shape){4, {1, 1, one->dim[0], 1}};
     } else if (row->flat) {
         int64_t experts = row->flat == HIL_FLAT_ROW ? 1 : s->config->mixture.experts;
         *out = (hil_shape){2, {experts, row->parts * one->dim[0] / experts}};

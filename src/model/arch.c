@@ -88,6 +88,7 @@ static const hil_arch *const archs[] = {
     &hil_arch_axk1,
     &hil_arch_flint,
     &hil_arch_kolibri1,
+    &hil_arch_kimi_linear,
 };
 enum { COUNT = sizeof archs / sizeof *archs };
 

@@ -63,6 +63,7 @@ typedef enum hil_arch_flat {
     HIL_FLAT_EXPERTS, /* (experts, numbers) */
     HIL_FLAT_ROW,     /* (1, numbers) */
     HIL_FLAT_NUMBER,  /* one number, without dimensions */
+    HIL_FLAT_HEADS,   /* (1, 1, numbers, 1) */
 } hil_arch_flat;
 
 /* [Note: stacked tensors] A tensor in files that holds parameters of the model, or is one under
@@ -154,7 +155,7 @@ extern const hil_arch hil_arch_gpt2, hil_arch_llama, hil_arch_mistral, hil_arch_
     hil_arch_mamba2, hil_arch_apertus, hil_arch_jais2, hil_arch_nanochat, hil_arch_iquestcoder,
     hil_arch_hyperclovax, hil_arch_granite_swa, hil_arch_gptj, hil_arch_youtu, hil_arch_minicpm3,
     hil_arch_mellum, hil_arch_afmoe, hil_arch_hy_v3, hil_arch_granite_moe_swa, hil_arch_lfm3,
-    hil_arch_axk1, hil_arch_flint, hil_arch_kolibri1;
+    hil_arch_axk1, hil_arch_flint, hil_arch_kolibri1, hil_arch_kimi_linear;
 /* llama.c: reads the sizes, RMSNorm's epsilon, dropout of attention, whether the head is tied,
    hidden_act (SiLU) and rotary embedding. */
 hil_status hil_config_read_usual(const hil_config_reader *r);

@@ -1,6 +1,7 @@
 /* decoder.c - the block that most architectures have: norms, rotary grouped attention and an MLP,
    with the options of the config. */
 #include "model/delta_net.h"
+#include "model/kimi_delta.h"
 #include "model/latent.h"
 #include "model/mamba.h"
 #include "model/mixture.h"
@@ -40,6 +41,7 @@ typedef struct layer {
     hil_mixture mixture;
     hil_latent latent;
     hil_delta_net delta;          /* in place of attention */
+    hil_kimi_delta kimi;          /* likewise */
     hil_short_conv conv;          /* likewise */
     hil_mamba mamba;              /* likewise */
     bool mixes, feeds;            /* it has attention or what is in its place; an MLP */
@@ -154,6 +156,7 @@ static hil_status attend(hil_tape *t, const layer *l, hil_value *x, hil_value **
     const hil_config *c = l->config;
     hil_value *part[3], *gate = NULL;
     if (l->delta.kernel) return hil_delta_net_run(t, &l->delta, x, y);
+    if (l->kimi.norm) return hil_kimi_delta_run(t, &l->kimi, x, y);
     if (l->conv.kernel) return hil_short_conv_run(t, &l->conv, x, y);
     if (l->mamba.in && !l->mamba.out) return hil_mamba_run(t, &l->mamba, x, y);
     if (c->attention_in > 0) HIL_TRY(hil_scale(t, x, c->attention_in, &x));
@@ -403,6 +406,7 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
     HIL_TRY(hil_mixture_build(model, c, n, &l->mixture));
     HIL_TRY(hil_latent_build(model, c, n, &l->latent));
     HIL_TRY(hil_delta_net_build(model, c, n, &l->delta));
+    HIL_TRY(hil_kimi_delta_build(model, c, n, &l->kimi));
     HIL_TRY(hil_short_conv_build(model, c, n, &l->conv));
     HIL_TRY(hil_mamba_build(model, c, n, &l->mamba));
     if (c->activation == HIL_XIELU) HIL_TRY(add_xielu(model, c, n, &l->xielu));

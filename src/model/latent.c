@@ -9,7 +9,7 @@ hil_status hil_latent_build(hil_model *model, const hil_config *c, int64_t n, hi
 {
     *out = (hil_latent){.config = c};
     const hil_latent_config *l = &c->latent;
-    if (!l->kv_rank) return HIL_OK;
+    if (!l->kv_rank || hil_config_linear(c, n)) return HIL_OK;
     int64_t d = c->hidden, q = c->heads * hil_config_key_dim(c);
     int64_t kv_down = l->kv_rank + c->head_dim, kv_up = c->heads * (l->still + l->value);
     bool whole = !l->q_rank, plain = !c->attention_bias;
@@ -43,17 +43,24 @@ static hil_status split_heads(hil_tape *t, hil_value *x, int64_t heads, hil_valu
     return hil_reshape(t, x, 4, shape, y);
 }
 
+/* Turns the numbers of heads from `first` on; without `rope` none. */
+static hil_status turn(hil_tape *t, const hil_rope_table *rope, int64_t first, hil_value **x)
+{
+    if (!rope) return HIL_OK;
+    hil_rope_options options = rope->options;
+    options.first = first;
+    return hil_rope_with(t, *x, rope->frequency, &options, x);
+}
+
 hil_status hil_latent_project(hil_tape *t, const hil_latent *l, const hil_rope_table *rope,
                               hil_value *x, hil_value *qkv[3])
 {
     const hil_config *c = l->config;
     hil_value *latent[2], *kv[2];
-    hil_rope_options after = rope->options;
-    after.first = c->latent.still;
     HIL_TRY(hil_linear_share(t, x, 2, (hil_param *[]){l->q ? l->q : l->q_down, l->kv_down}));
     HIL_TRY(find_queries(t, l, x, &qkv[0]));
     HIL_TRY(split_heads(t, qkv[0], c->heads, &qkv[0]));
-    HIL_TRY(hil_rope_with(t, qkv[0], rope->frequency, &after, &qkv[0]));
+    HIL_TRY(turn(t, rope, c->latent.still, &qkv[0]));
     HIL_TRY(hil_linear(t, x, l->kv_down, l->kv_down_bias, &x));
     HIL_TRY(hil_split(t, x, 2, (int64_t[]){c->latent.kv_rank, c->head_dim}, latent));
     HIL_TRY(hil_rmsnorm(t, latent[0], l->kv_norm, LATENT_EPS, &latent[0]));
@@ -61,7 +68,7 @@ hil_status hil_latent_project(hil_tape *t, const hil_latent *l, const hil_rope_t
     HIL_TRY(split_heads(t, x, c->heads, &x));
     HIL_TRY(hil_split(t, x, 2, (int64_t[]){c->latent.still, c->latent.value}, kv));
     HIL_TRY(split_heads(t, latent[1], 1, &latent[1]));
-    HIL_TRY(hil_rope_with(t, latent[1], rope->frequency, &rope->options, &latent[1]));
+    HIL_TRY(turn(t, rope, 0, &latent[1]));
     HIL_TRY(hil_join(t, 2, (hil_value *[]){kv[0], latent[1]}, &qkv[1]));
     qkv[2] = kv[1];
     return HIL_OK;

@@ -47,6 +47,9 @@ static const char *const refused[][3] = {
     {"afmoe", ",\"sliding_window\":null", "\"sliding_window\" is null"},
     {"afmoe", ",\"num_experts_per_tok\":65", "\"num_experts_per_tok\" is 65"},
     {"hy_v3", ",\"mlp_bias\":true", "\"mlp_bias\" is true"},
+    {"kimi_linear", ",\"tie_word_embeddings\":true", "\"tie_word_embeddings\" is true"},
+    {"kimi_linear", ",\"moe_router_activation_func\":\"softmax\"", "other than sigmoid"},
+    {"kimi_linear", ",\"moe_renormalize\":true,\"norm_topk_prob\":false", "under another name"},
     {"lfm3", ",\"conv_bias\":true", "\"conv_bias\" is true"},
     {"lfm3", ",\"sliding_window\":null", "\"sliding_window\" is null"},
     {"lfm3", ",\"partial_rotary_factor\":0.25", "\"partial_rotary_factor\" other than 0"},
@@ -406,6 +409,32 @@ static void check_recent_defaults(void)
                 "\"head_dim\" is not \"qk_rope_head_dim\"");
     c = parse_latent("axk1", "");
     CHECK_INT(c.mixture.dense[0], 1);
+    c = parse_latent("kimi_linear", ",\"moe_renormalize\":null");
+    CHECK(hil_config_linear(&c, 0) && hil_config_linear(&c, 1) && !c.mixture.normalized);
+    CHECK_INT(c.latent.q_rank, 0);
+    CHECK_INT(c.mixture.dense[0], 1);
+    c = parse_latent("kimi_linear", ",\"num_experts\":16,\"num_experts_per_token\":2,"
+                                    "\"linear_attn_config\":{\"full_attn_layers\":[1],"
+                                    "\"kda_layers\":[2],\"head_dim\":24,\"num_heads\":3,"
+                                    "\"short_conv_kernel_size\":5}");
+    CHECK(!hil_config_linear(&c, 0) && hil_config_linear(&c, 1) && !hil_config_turns(&c, 0));
+    CHECK_INT(c.delta.key_heads * c.delta.value_dim, 72);
+    CHECK_INT(c.delta.kernel, 5);
+    CHECK_INT(c.mixture.experts, 16);
+    make_latent(json, "kimi_linear",
+                ",\"linear_attn_config\":{\"full_attn_layers\":[1],"
+                "\"kda_layers\":[1]}");
+    CHECK_FAILS(hil_config_parse(&c, json, strlen(json), "t"), HIL_ERR_INPUT,
+                "do not name every layer once");
+    make_latent(json, "kimi_linear",
+                ",\"linear_attn_config\":{\"full_attn_layers\":[3],"
+                "\"kda_layers\":[1]}");
+    CHECK_FAILS(hil_config_parse(&c, json, strlen(json), "t"), HIL_ERR_INPUT,
+                "\"full_attn_layers\" names a layer that does not exist");
+    make_latent(json, "kimi_linear", ",\"linear_head_dim\":1");
+    CHECK_FAILS(hil_config_parse(&c, json, strlen(json), "t"), HIL_ERR_INPUT, "must be 2 or more");
+    make_latent(json, "kimi_linear", ",\"linear_head_dim\":65536,\"linear_num_heads\":65536");
+    CHECK_FAILS(hil_config_parse(&c, json, strlen(json), "t"), HIL_ERR_INPUT, "are too large");
     c = parse("flint", "");
     CHECK_INT(c.mixture.dense[0], 3);
     CHECK(!hil_config_turns(&c, 0) && !hil_config_turns(&c, 1));

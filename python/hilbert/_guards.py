@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from typing import Any, Callable, Iterable, List, Optional
+from itertools import chain
+from typing import Any, Callable, ContextManager, Iterable, List, Optional, Tuple
 
 import torch
 from torch import nn
 from torch.nn.utils import clip_grad
 from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.optim.swa_utils import AveragedModel
 
 from .errors import UsageError
 from .optimizer import Optimizer
@@ -31,10 +34,42 @@ def check_model(model: Any) -> None:
     for name, param in model.named_parameters():
         if isinstance(param, nn.parameter.UninitializedParameter):
             raise UsageError(f"{name} has no shape yet: run one batch through the model before")
+    _check_memory(model)
 
 
-def guard(owner_of: Callable[[List[nn.Parameter]], Optional[Any]]) -> None:
-    """Installs what refuses; `owner_of` says whether one of these parameters is in a store."""
+def has_memory(tensor: torch.Tensor) -> bool:
+    """Whether its numbers are at its address: those of sparse tensors and of classes that wrap others, such as
+    DTensor and quantized weights, are elsewhere."""
+    return tensor.layout == torch.strided and type(tensor).__torch_dispatch__ == torch.Tensor.__torch_dispatch__
+
+
+def _check_memory(model: nn.Module) -> None:
+    """Refuses memory with several owners, of which one is trained: each would get numbers of its own."""
+    spans: List[Tuple[str, int, int, str, bool]] = []
+    for name, tensor in chain(model.named_parameters(), model.named_buffers()):
+        if tensor.is_meta or not has_memory(tensor) or not tensor.numel():
+            continue
+        extent = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+        if extent == tensor.numel():  # else it is expanded, or has gaps
+            first, size = tensor.data_ptr(), extent * tensor.element_size()
+            spans.append((str(tensor.device), first, first + size, name, tensor.requires_grad))
+    longest: List[Optional[Tuple[str, int, int, str, bool]]] = [None, None]  # of all so far, of those that are trained
+    for span in sorted(spans):
+        device, first, end, name, trained = span
+        other = longest[0 if trained else 1]
+        if other is not None and other[0] == device and first < other[2]:
+            raise UsageError(f"{name} and {other[3]} share memory, but are not one parameter: tie them as one object "
+                             "(b.weight = a.weight), or give one of them its own memory (clone)")
+        for kind in (0, 1) if trained else (0,):
+            before = longest[kind]
+            if before is None or before[0] != device or end > before[2]:
+                longest[kind] = span
+
+
+def guard(owner_of: Callable[[List[nn.Parameter]], Optional[Any]],
+          gathered: Callable[[nn.Module], ContextManager[None]]) -> None:
+    """Installs what refuses; `owner_of` says whether one of these parameters is in a store. An average of a model
+    gets the weights by `gathered`."""
 
     def refuse_step(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         if not isinstance(optimizer, Optimizer) and owner_of(
@@ -60,6 +95,14 @@ def guard(owner_of: Callable[[List[nn.Parameter]], Optional[Any]]) -> None:
     _check_before("clip_grad_value_", refuse_clipping("clip_grad_value_", "clipping by value is not supported"))
     for kind in (nn.parallel.DistributedDataParallel, nn.DataParallel):
         _check_creation(kind, refuse_wrapper(kind.__name__))
+    average = AveragedModel.update_parameters
+
+    @functools.wraps(average)
+    def update_parameters(self: AveragedModel, model: nn.Module) -> None:
+        with gathered(model) if owner_of(list(model.parameters())) is not None else contextlib.nullcontext():
+            average(self, model)
+
+    AveragedModel.update_parameters = update_parameters
 
 
 def _check_before(name: str, check: Callable[..., None]) -> None:

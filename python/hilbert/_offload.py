@@ -15,7 +15,7 @@ from torch import nn
 
 from . import _c
 from ._activations import Activations, allowance, reserve
-from ._guards import check_model, guard
+from ._guards import check_model, guard, has_memory
 from ._hooks import Uses, attach, refuse_copy, stages
 from ._slots import ModelSlot
 from ._state import attach_state, guard_apply
@@ -194,7 +194,7 @@ def _own_dtype(name: str, param: nn.Parameter) -> torch.dtype:
 
 def _is_storable(param: nn.Parameter) -> bool:
     """Others are those of quantized models, of which dtype and scales belong together."""
-    return param.is_floating_point() and param.element_size() > 1
+    return param.is_floating_point() and param.element_size() > 1 and has_memory(param)
 
 
 def state_of(model: nn.Module) -> Offload:
@@ -214,9 +214,6 @@ def find_state(params: List[nn.Parameter]) -> Optional[Offload]:
         if any(state.slot_of(param) is not None for param in params):
             return state
     return None
-
-
-guard(find_state)
 
 
 def _main_dtype(model: nn.Module) -> torch.dtype:
@@ -352,7 +349,8 @@ def _check_groups(model: nn.Module, groups: Groups) -> None:
                 raise UsageError(f"the optimizer has a parameter of shape {list(param.shape)} that is not one of "
                                  f"{type(model).__name__}")
             if param.requires_grad and not _is_storable(param):
-                raise UsageError(f"{names[id(param)]} is {param.dtype}, which is not trained: freeze it")
+                kind = param.dtype if has_memory(param) else type(param).__name__
+                raise UsageError(f"{names[id(param)]} is {kind}, which is not trained: freeze it")
 
 
 def _device(name: Union[None, str, torch.device]) -> torch.device:
@@ -420,3 +418,6 @@ def gathered(what: Union[nn.Module, nn.Parameter, Iterable[nn.Parameter]],
         yield
     finally:
         state.uses.drop_copies([slot for slot in slots if slot.copy is not None])
+
+
+guard(find_state, gathered)

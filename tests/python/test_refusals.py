@@ -9,6 +9,8 @@ import pytest
 import torch
 from compare import environment
 from torch import nn
+from torch.optim.swa_utils import AveragedModel
+from torch.testing._internal.two_tensor import TwoTensor
 
 ROOM = {"device_memory": "1M", "host_memory": "1M"}
 
@@ -24,7 +26,56 @@ class Complex(nn.Module):
         self.weight = nn.Parameter(torch.ones(3, dtype=torch.complex64))
 
 
+class Wrapped(nn.Module):
+    """Has a weight whose numbers are in other tensors."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = net()
+        self.weight = nn.Parameter(TwoTensor(torch.ones(3, 2), torch.ones(3, 2)))
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+def shared(change):
+    """A net, changed so that memory has two owners."""
+    def make():
+        model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
+        change(model)
+        return model
+    return make
+
+
+def tie_data(model):
+    model[1].weight.data = model[0].weight.data
+
+
+def tie_transposed(model):
+    model[1].weight.data = model[0].weight.data.t()
+
+
+def overlap(model):
+    base = torch.randn(9, 8)
+    model[0].weight, model[1].weight = nn.Parameter(base[:8]), nn.Parameter(base[1:])
+
+
+def keep_as_buffer(model):
+    model[1].register_buffer("before", model[0].weight.detach())
+
+
+def halves_of_one_tensor(model):
+    base = torch.randn(8, 16)
+    model[0].weight, model[1].weight = nn.Parameter(base[:, :8]), nn.Parameter(base[:, 8:])
+    model[0].bias.data, model[1].bias.data = torch.randn(16).chunk(2)
+
+
 @pytest.mark.parametrize("make, options, why", [
+    (shared(tie_data), {}, "0.weight and 1.weight share memory|1.weight and 0.weight share memory"),
+    (shared(tie_transposed), {}, "share memory.* tie them as one object"),
+    (shared(overlap), {}, "share memory"),
+    (shared(keep_as_buffer), {}, "1.before.* share memory|1.before share memory"),
+    (Wrapped, {}, "weight is TwoTensor, which is not trained: freeze it"),
     (net, {"optimizer": torch.optim.AdamW}, "optimizer"),
     (net, {"optimizer": None}, "optimizer"),
     (net, {"optimizer": torch.optim.AdamW(net().parameters())}, r"\[8, 8\] that is not one of Sequential"),
@@ -123,6 +174,38 @@ def test_accepted_as_well():
     hilbert.offload(model, params=list(model.named_parameters()), **ROOM)
     model.backward(model(torch.ones(1, 8)).sum())
     assert model.step() > 0
+
+
+def test_memory_that_is_shared_without_harm():
+    for make in (shared(halves_of_one_tensor), shared(lambda model: tie_data(model.requires_grad_(False)))):
+        model, same = make(), make()
+        same.load_state_dict(model.state_dict())
+        hilbert.offload(model, **ROOM)
+        x = torch.randn(2, 8)
+        assert torch.equal(model(x), same(x))
+
+
+def test_weights_that_wrap_others_stay():
+    model = Wrapped()
+    model.weight.requires_grad_(False)
+    hilbert.offload(model, **ROOM)
+    assert torch.equal(model.weight.a, torch.ones(3, 2))
+    model.backward(model(torch.ones(1, 8)).sum())
+    assert model.step() > 0
+
+
+def test_averages():
+    """AveragedModel gets weights, not placeholders."""
+    model = net()
+    average = AveragedModel(model)
+    hilbert.offload(model, lr=0.1, **ROOM)
+    weights = []
+    for _ in range(3):
+        model.backward(model(torch.ones(1, 8)).square().sum())
+        model.step()
+        average.update_parameters(model)
+        weights.append(model.state_dict()["0.weight"])
+    torch.testing.assert_close(average.module[0].weight.data, sum(weights) / 3)
 
 
 def test_weights_of_8_bits_stay():

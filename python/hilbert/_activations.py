@@ -54,7 +54,7 @@ class _Waiting:
         self.owner = owner
         self.tensor: Optional[torch.Tensor] = tensor
         self.version = tensor._version
-        self.kept: Optional[int] = None
+        self.kept = 0  # what `Store.keep` returned
         storage = tensor.untyped_storage()
         self.size, self.address = storage.nbytes(), storage.data_ptr()
         self.storage = StorageWeakRef(storage)  # which others may use while it is kept
@@ -97,7 +97,7 @@ class Activations:
         if size < LEAST or 2 * tensor.numel() * tensor.element_size() < size:
             return None
         view = View(self._find(tensor) or self._add(tensor), tensor.dtype, tensor.size(),
-                    tensor.stride(), tensor.storage_offset())
+                    tensor.stride(), int(tensor.storage_offset()))
         self._make_room()
         return view
 
@@ -141,7 +141,7 @@ class Activations:
             self._unlist(waiting)  # this is another storage
             self.here += waiting.size
             self.store.fetch(waiting.kept, waiting.tensor.data_ptr())
-            kept, waiting.kept = waiting.kept, None
+            kept, waiting.kept = waiting.kept, 0
             self.store.drop(kept)
         elif waiting.changed():
             raise RuntimeError("a tensor that backward needs was modified by an inplace operation: "
@@ -153,7 +153,7 @@ class Activations:
 
     def forget(self, waiting: _Waiting) -> None:
         """When the last node that refers to it is gone. On any thread."""
-        if waiting.kept is not None:
+        if waiting.kept:
             self.store.drop(waiting.kept)
         if waiting.tensor is not None:
             self.here -= waiting.size

@@ -7,7 +7,7 @@ import os
 from ctypes import POINTER, Structure, c_bool, c_char_p, c_double, c_float, c_int, c_int64, c_size_t
 from ctypes import c_uint64, c_void_p
 from pathlib import Path
-from typing import Iterator
+from typing import Any, Iterator
 
 from .errors import BY_STATUS, Error
 
@@ -170,7 +170,8 @@ def _load() -> ctypes.CDLL:
     return library
 
 
-def check_status(status: int, function, arguments):
+def check_status(status: Any, function: Any, arguments: Any) -> Any:
+    """The errcheck of functions that return a hil_status."""
     if status:
         raise BY_STATUS.get(status, Error)(library.hil_status_message().decode())
     return status
@@ -181,4 +182,5 @@ library = _load()
 
 def version() -> str:
     """Of the library that was loaded: "0.1.0"."""
-    return library.hil_version().decode()
+    text: bytes = library.hil_version()
+    return text.decode()

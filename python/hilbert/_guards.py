@@ -102,7 +102,7 @@ def guard(owner_of: Callable[[List[nn.Parameter]], Optional[Any]],
         with gathered(model) if owner_of(list(model.parameters())) is not None else contextlib.nullcontext():
             average(self, model)
 
-    AveragedModel.update_parameters = update_parameters
+    setattr(AveragedModel, "update_parameters", update_parameters)
 
 
 def _check_before(name: str, check: Callable[..., None]) -> None:

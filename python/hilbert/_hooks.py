@@ -26,7 +26,7 @@ import gc
 import sys
 import threading
 import weakref
-from typing import Any, Dict, Iterable, Iterator, List, NoReturn, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NoReturn, Optional, Sequence, Tuple, cast
 
 import torch
 from torch import nn
@@ -42,7 +42,8 @@ from .errors import BudgetError, NumericError, UsageError
 _push = torch._C._autograd._push_saved_tensors_default_hooks
 _pop = torch._C._autograd._pop_saved_tensors_default_hooks
 _top = torch._C._autograd._top_saved_tensors_default_hooks
-_hooks_are_enabled = torch._C._autograd._saved_tensors_hooks_is_enabled
+_transform = torch._C._functorch.peek_interpreter_stack  # None: no transform of torch.func runs
+_hooks_are_enabled = getattr(torch._C._autograd, "_saved_tensors_hooks_is_enabled")
 
 
 class _Frame:
@@ -58,7 +59,7 @@ class _Frame:
         self.packing = False  # whether hooks for saved tensors were pushed
 
 
-class _Parameters(dict):
+class Parameters(Dict[str, Optional[nn.Parameter]]):
     """A module's `_parameters`: reading one takes it out of the store."""
 
     __slots__ = ("uses", "slots")
@@ -218,7 +219,8 @@ class Uses:
 
     def take_gradient(self, slot: ModelSlot) -> None:
         """After a gradient was accumulated."""
-        gradient, slot.param.grad = slot.param.grad, None
+        gradient = cast(torch.Tensor, slot.param.grad)
+        slot.param.grad = None
         if (self.store.options.dtype == torch.float16 and not self.scaling and
                 self.store.progress.loss_scale != 1):
             raise UsageError("with fp16 call model.backward(loss) instead of loss.backward(): the update divides by "
@@ -239,9 +241,12 @@ class Uses:
             self._recover()
             if self._stack:
                 raise UsageError("another thread is in a forward of this model: use it on one thread at a time")
-        if slots and torch.is_grad_enabled() and (not _hooks_are_enabled() or differentiates()):
+        if slots and torch.is_grad_enabled() and (not _hooks_are_enabled() or _transform() is not None and differentiates()):
             raise UsageError("torch.func.grad and its like cannot differentiate an offloaded model: use autograd, or give "
                              "values that were taken inside of hilbert.gathered to torch.func.functional_call")
+        if _transform() is None:
+            self._enter(module, slots, compiled)
+            return
         with outside_of_transforms():
             self._enter(module, slots, compiled)
 
@@ -256,7 +261,8 @@ class Uses:
         frame = _Frame(module)
         frame.compiled = compiled
         self._stack.append(frame)
-        self.store.prepare([slot for slot in slots if not slot.users and slot.copy is None])
+        if self.store.shared:
+            self.store.prepare([slot for slot in slots if not slot.users and slot.copy is None])
         for slot in slots:
             self._use(slot, frame)
         if training and (slots or len(self._stack) == 1) and _hooks_are_enabled():
@@ -267,12 +273,15 @@ class Uses:
         if (not self._stack or self._stack[-1].module is not module or
                 self._stack[-1].thread != threading.get_ident()):
             return  # the exception came before it was entered
+        if _transform() is None:
+            self._leave(output)
+            return
         with outside_of_transforms():
             self._leave(output)
 
     def _leave(self, output: Any) -> None:
         frame = self._stack.pop()
-        for slot in frame.slots if isinstance(output, _OUTPUTS) else ():
+        for slot in frame.slots if type(output) is not torch.Tensor and isinstance(output, _OUTPUTS) else ():
             if _holds(output, slot.param):  # the parameter itself: who called the module uses it
                 self.reach(slot)
         self._end_frame(frame)
@@ -396,7 +405,7 @@ class Uses:
             self.idle()
             if not slot.exact:
                 original = self.store.read(slot)
-            self.store.write(slot, torch.where(same, original, values.to("cpu").float()))
+            self.store.write(slot, torch.where(same, cast(torch.Tensor, original), values.to("cpu").float()))
 
     def _write_edits(self) -> None:
         """Before a forward: what was changed after one whose gradients nobody took."""
@@ -427,7 +436,7 @@ class Uses:
         """Which numbers of a copy were not changed."""
         if slot.param.data.shape != slot.shape:
             self._refuse_shape(slot)
-        now, before = slot.param.data.to("cpu"), slot.original.to("cpu", slot.dtype)
+        now, before = slot.param.data.to("cpu"), cast(torch.Tensor, slot.original).to("cpu", slot.dtype)
         return (now == before) | (now.isnan() & before.isnan())
 
     def _refuse_shape(self, slot: ModelSlot) -> NoReturn:
@@ -480,9 +489,9 @@ def _gradient_hook(uses: "weakref.ref[Uses]", slot: "weakref.ref[ModelSlot]") ->
     """By weak references: PyTorch's garbage collector does not see cycles through such hooks."""
 
     def hook(param: nn.Parameter) -> None:
-        owner = uses()
-        if owner is not None:
-            owner.take_gradient(slot())
+        owner, taken = uses(), slot()
+        if owner is not None and taken is not None:
+            owner.take_gradient(taken)
 
     return hook
 
@@ -500,7 +509,7 @@ def attach(model: nn.Module, uses: Uses, slots: Dict[int, ModelSlot]) -> List[An
         own_by_name = {name: slots[id(param)] for name, param in module._parameters.items()
                        if id(param) in slots}
         if own_by_name:
-            module._parameters = reading = _Parameters(module._parameters)
+            module._parameters = reading = Parameters(module._parameters)
             reading.uses, reading.slots = uses, own_by_name
             for slot in own_by_name.values():
                 slot.holders += 1
@@ -525,16 +534,15 @@ def _hook(module: nn.Module, uses: Uses, slots: Sequence[ModelSlot]) -> List[Any
         module._compiled_call_impl = call
         return []
 
+    disable: Callable[[Any], Any] = torch.compiler.disable
     is_compiled = _is_compiled(module)
     own = None if is_compiled else getattr(module._parameters, "own", None)
 
-    @torch.compiler.disable
     def before(module: nn.Module, args: Any) -> None:
         uses.enter(module, slots if own is None else own(), is_compiled)
 
-    @torch.compiler.disable
     def after(module: nn.Module, args: Any, output: Any) -> None:
         uses.leave(module, output)
 
-    return [module.register_forward_pre_hook(before, prepend=True),
-            module.register_forward_hook(after, always_call=True)]
+    return [module.register_forward_pre_hook(disable(before), prepend=True),
+            module.register_forward_hook(disable(after), always_call=True)]

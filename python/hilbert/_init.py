@@ -14,7 +14,7 @@ import sys
 import tempfile
 import weakref
 from collections import OrderedDict
-from typing import Any, Iterable, Iterator, List, Optional, Union
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Union
 
 import torch
 from torch import nn
@@ -89,7 +89,7 @@ class _File:
             return
         if waiting.offset is None:
             waiting.offset, self._end = self._end, self._end + waiting.size
-        data = param.data.contiguous().view(-1).view(torch.uint8).numpy()
+        data = param.data.contiguous().view(-1).view(torch.uint8).numpy().data
         written = 0
         while written < waiting.size:
             written += os.pwrite(self._file.fileno(), data[written:written + (1 << 30)],
@@ -117,10 +117,10 @@ class _File:
 
     def _read(self, waiting: _Waiting) -> torch.Tensor:
         data = bytearray(waiting.size)
-        view, done = memoryview(data), 0
+        view, done, offset = memoryview(data), 0, waiting.offset or 0
         while done < waiting.size:
             got = os.preadv(self._file.fileno(), [view[done:done + (1 << 30)]],
-                            waiting.offset + done)
+                            offset + done)
             if not got:
                 raise OSError("the file of parameters that wait is too short")
             done += got
@@ -144,7 +144,7 @@ def _was_given(param: nn.Parameter) -> bool:
     return False
 
 
-class _Parameters(dict):
+class _Parameters(Dict[str, Optional[nn.Parameter]]):
     """A module's `_parameters`: one that is in the file comes back when it is read."""
 
     def __getitem__(self, name: str) -> Optional[nn.Parameter]:
@@ -201,8 +201,8 @@ def init(host_memory: Size = None, disk: Union[None, Disk, Iterable[Disk]] = ())
         waiting = getattr(param, _ATTRIBUTE, None) or file.keep(param)
         waiting.owners += 1
 
-    nn.Module.register_parameter = register_parameter  # type: ignore[method-assign]
+    setattr(nn.Module, "register_parameter", register_parameter)
     try:
         yield
     finally:
-        nn.Module.register_parameter = register  # type: ignore[method-assign]
+        setattr(nn.Module, "register_parameter", register)

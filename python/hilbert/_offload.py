@@ -8,7 +8,7 @@ import os
 import resource
 import warnings
 import weakref
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Union, cast
 
 import torch
 from torch import nn
@@ -30,9 +30,10 @@ from .sizes import Disk, Size, available_memory, list_disks, parse_disk, parse_s
 class Offload:
     """The state behind an offloaded model: `model.hilbert`."""
 
+    optimizer: Optimizer
+
     def __init__(self, model: nn.Module, options: Options, groups: Groups, defaults: Dict[str, Any]) -> None:
-        self.model = weakref.ref(model)
-        self.optimizer: Optional[Optimizer] = None
+        self.model = cast(Callable[[], nn.Module], weakref.ref(model))  # who calls this has it
         self._slots = slots_of(model, options, groups)
         self.store = _open_store(options)
         for slot in self.slots:
@@ -268,9 +269,8 @@ def offload(model: nn.Module, *, optimizer: Union[str, torch.optim.Optimizer] = 
         raise UsageError(f"{type(model).__name__} has an attribute '{taken[0]}', which hilbert.offload would "
                          "replace: rename it, or offload a module that contains this one")
     state = place(dict(locals()))
-    model.optimizer = state.optimizer
-    model.backward = state.backward
-    model.step = state.step
+    for name in ("optimizer", "backward", "step"):
+        setattr(model, name, getattr(state, name))
     return model
 
 

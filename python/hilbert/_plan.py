@@ -50,7 +50,7 @@ class Plan:
         return "\n".join(lines)
 
 
-def _text(size: int) -> str:
+def _text(size: float) -> str:
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024 or unit == "GiB":
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

@@ -14,7 +14,7 @@ import sys
 import time
 from ctypes import CFUNCTYPE, Structure, c_int, c_size_t, c_void_p
 from datetime import timedelta
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, List, Optional, cast
 
 import torch
 import torch.distributed as dist
@@ -71,7 +71,7 @@ class Ranks:
 
     def __init__(self) -> None:
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
-        self.control = dist.new_group(backend="gloo")
+        self.control = cast("dist.ProcessGroup", dist.new_group(backend="gloo"))
         self._channels = [dist.new_group(backend="gloo") for _ in range(_CHANNELS)]
         hosts: List[Any] = [None] * self.size
         dist.all_gather_object(hosts, (socket.gethostname(), _boot()), group=self.control)
@@ -141,7 +141,7 @@ class Ranks:
     def gather(self, numbers: torch.Tensor) -> torch.Tensor:
         """The same tensor of every rank, one row each."""
         out = torch.empty((self.size, numbers.numel()), dtype=numbers.dtype)
-        work = dist.all_gather_into_tensor(out.view(-1), numbers, group=self.control, async_op=True)
+        work = cast("dist.Work", dist.all_gather_into_tensor(out.view(-1), numbers, group=self.control, async_op=True))
         try:
             work.wait(_HINT)
         except RuntimeError:

@@ -54,7 +54,7 @@ class SavedTensors:
         slot = store.live.get(tensor.untyped_storage().data_ptr())
         if slot is not None:
             return _Reference(slot, tensor.dtype, tensor.size(), tensor.stride(),
-                              tensor.storage_offset(), store.changes)
+                              int(tensor.storage_offset()), store.changes)
         if self.outer is None:
             view = self.activations.pack(tensor) if self.activations is not None else None
             return view or _Saved(tensor.detach(), tensor._version)
@@ -70,9 +70,10 @@ class SavedTensors:
                                    f"{packed.tensor._version} instead of {packed.version}")
             return packed.tensor
         if isinstance(packed, View):
-            return self.activations.unpack(packed)
+            return packed.waiting.owner.unpack(packed)
         if isinstance(packed, _Outer):
-            return packed.unpack(packed.packed)
+            tensor: torch.Tensor = packed.unpack(packed.packed)
+            return tensor
         weights = self.uses.take_again(packed.slot, packed.changes)
         if packed.dtype != weights.dtype:
             weights = weights.view(packed.dtype)

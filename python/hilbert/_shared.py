@@ -20,7 +20,7 @@ import json
 import sys
 import weakref
 import zlib
-from typing import Any, Dict, Iterable, List, NamedTuple, NoReturn, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, NoReturn, Optional, Sequence, Set, Tuple, cast
 
 import torch
 import torch.distributed as dist
@@ -289,7 +289,7 @@ class SharedStore(Store):
         if (self._used and not self._summed and not any(wish.alive for wish in wishes) and
                 all(wishes[rank].fresh for rank in inside)):
             self._close_pass()  # they have begun another one since
-            self._open(kind)
+            self._open(cast(int, kind))
         missing: Dict[int, BudgetError] = {}
         for number in dict.fromkeys(number for rank in inside for number in wishes[rank].items):
             if number in self._held:
@@ -333,12 +333,12 @@ class SharedStore(Store):
         granted: Optional[Tuple[Any]] = None
         failure: Optional[Error] = None
         for (op, first, second), ranks in asking.items():
-            mine = self.ranks.rank in ranks
+            mine, value = self.ranks.rank in ranks, cast(Any, None)
             try:
                 if op == READ:
                     value = self._act(self._read, self.slots[first], second)
                 elif op == WRITE:
-                    value = self._write_all(wishes, ranks, payload if mine else None)
+                    self._write_all(wishes, ranks, payload if mine else None)
                 else:
                     value = self._call(first, payload if mine else None, ranks[0])
             except Error as error:
@@ -428,7 +428,7 @@ class SharedStore(Store):
             self._settle()
             self._refuse_leases()
             self._added = False
-            return self._ask(STEP, [self._rates_digest()])
+            return float(self._ask(STEP, [self._rates_digest()]))
 
     def set_rates(self, number: int, group: Any) -> None:
         super().set_rates(number, group)
@@ -441,12 +441,12 @@ class SharedStore(Store):
     def read(self, slot: Slot, state: int = _c.WEIGHT) -> torch.Tensor:
         with self._lock:
             self._settle()
-            return self._ask(READ, [slot.number, state])
+            return cast(torch.Tensor, self._ask(READ, [slot.number, state]))
 
     def write(self, slot: Slot, values: torch.Tensor, state: int = _c.WEIGHT) -> None:
         digest = 0
         for _, piece in pieces(values):
-            digest = zlib.crc32(piece.numpy(), digest)
+            digest = zlib.crc32(piece.numpy().data, digest)
         with self._lock:
             self._settle()
             self._ask(WRITE, [slot.number, state, digest], values)
@@ -468,11 +468,11 @@ class SharedStore(Store):
         self._ask_call("save", folder, folder, extra, keep)
 
     def load(self, folder: str) -> Optional[str]:
-        return self._ask_call("load", folder, folder)
+        return cast(Optional[str], self._ask_call("load", folder, folder))
 
     @property
     def progress(self) -> _c.StoreProgress:
-        return Store.progress.fget(self)
+        return self._get_progress()
 
     @progress.setter
     def progress(self, progress: _c.StoreProgress) -> None:
@@ -491,12 +491,12 @@ def _set_updates(store: SharedStore, number: int, updates: int) -> None:
 
 
 def _set_progress(store: SharedStore, *numbers: int) -> None:
-    Store.progress.fset(store, _c.StoreProgress(*numbers))
+    Store._set_progress(store, _c.StoreProgress(*numbers))
 
 
-_NAMES = {"save": Store.save, "load": Store.load, "set_updates": _set_updates,
+_NAMES: Dict[str, Callable[..., Any]] = {"save": Store.save, "load": Store.load, "set_updates": _set_updates,
           "progress": _set_progress}
-_CALLS = list(_NAMES.values())
+_CALLS: List[Callable[..., Any]] = list(_NAMES.values())
 
 _open: List["weakref.ref[SharedStore]"] = []  # in the same order on all ranks
 _last: List[Any] = []  # gathers that nobody waits for

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, List, cast
 
 import torch
 from torch import nn
 
-from ._hooks import Uses
+from ._hooks import Parameters, Uses
 from ._slots import ModelSlot
 from .errors import UsageError
 
@@ -30,14 +30,14 @@ def attach_state(model: nn.Module, uses: Uses, slots: Dict[int, ModelSlot]) -> N
         return tensor
 
     def save(module: nn.Module, state: Dict[str, Any], prefix: str, metadata: Any) -> None:
-        for name, slot in module._parameters.slots.items():
+        for name, slot in _slots_of(module).items():
             entry = state.get(prefix + name)
             if entry is not None and entry is not slot.param:  # it is with keep_vars
                 state[prefix + name] = value(slot)
 
     def load(module: nn.Module, state: Dict[str, Any], prefix: str, *rest: Any) -> None:
         uses.idle()
-        loading[module] = dict(module._parameters.slots)
+        loading[module] = dict(_slots_of(module))
         for name, slot in loading[module].items():
             if prefix + name in state:
                 uses.copy(slot)
@@ -47,7 +47,7 @@ def attach_state(model: nn.Module, uses: Uses, slots: Dict[int, ModelSlot]) -> N
             now = dict.__getitem__(module._parameters, name)
             if now is not slot.param:  # load_state_dict(assign=True)
                 module._parameters[name] = slot.param
-                uses.assign(slot, now)
+                uses.assign(slot, cast(torch.Tensor, now))
             elif slot.copy is not None:
                 uses.drop_copies([slot])
 
@@ -60,20 +60,24 @@ def attach_state(model: nn.Module, uses: Uses, slots: Dict[int, ModelSlot]) -> N
 def guard_apply(model: nn.Module) -> None:
     """to(), cuda() and such move buffers only; a change of the parameters' dtype is refused."""
     for module in _owners(model):
-        module._apply = _apply_of(module)
+        setattr(module, "_apply", _apply_of(module))
 
 
-def _owners(model: nn.Module) -> Any:
+def _slots_of(module: nn.Module) -> Dict[str, ModelSlot]:
+    return cast(Parameters, module._parameters).slots
+
+
+def _owners(model: nn.Module) -> List[nn.Module]:
     return [module for module in model.modules() if hasattr(module._parameters, "slots")]
 
 
 def _apply_of(module: nn.Module) -> Callable[..., nn.Module]:
-    reference = weakref.ref(module)
+    reference = cast(Callable[[], nn.Module], weakref.ref(module))  # of the one that is called
 
     def apply(function: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> nn.Module:
         own = reference()
-        parameters = own._parameters
-        for slot in parameters.slots.values():
+        parameters, slots = own._parameters, _slots_of(own)
+        for slot in slots.values():
             if function(torch.empty(0, dtype=slot.dtype)).dtype != slot.dtype:
                 raise UsageError("the dtype of an offloaded model is fixed: give dtype to "
                                  "hilbert.offload")
@@ -83,7 +87,7 @@ def _apply_of(module: nn.Module) -> Callable[..., nn.Module]:
             if buffer is not None:
                 own._buffers[name] = function(buffer)
         for name, param in parameters.items():
-            if param is not None and name not in parameters.slots:
+            if param is not None and name not in slots:
                 param.data = function(param.data)
         return own
 

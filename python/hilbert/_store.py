@@ -19,7 +19,7 @@ import warnings
 import weakref
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Deque, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Deque, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Type, Union
 
 import torch
 
@@ -97,6 +97,7 @@ def pieces_of(tensors: Iterable[Tuple[Any, torch.Tensor]],
     """Pieces of several tensors of at most `most` elements, with the tensors' keys. A GPU copies the
     next one meanwhile, to pinned memory: ten times as fast as to other memory."""
     buffers: List[torch.Tensor] = []
+    pageable: Optional[torch.Tensor] = None
     ahead: Deque[Tuple[Any, int, torch.Tensor, torch.cuda.Event]] = deque()
 
     def oldest() -> Tuple[Any, int, torch.Tensor]:
@@ -108,8 +109,13 @@ def pieces_of(tensors: Iterable[Tuple[Any, torch.Tensor]],
         values = values.detach().reshape(-1)
         for first in range(0, values.numel(), PIECE):
             piece = values[first:first + PIECE]
-            if piece.device.type != "cuda":
-                yield key, first, piece.to("cpu", torch.float32).contiguous()
+            if piece.device.type != "cuda" and piece.dtype == torch.float32:
+                yield key, first, piece.contiguous()
+                continue
+            if piece.device.type != "cuda":  # into the same memory: fresh pages take longer than the numbers
+                if pageable is None:
+                    pageable = torch.empty(min(PIECE, most), dtype=torch.float32)
+                yield key, first, pageable[:piece.numel()].copy_(piece)
                 continue
             if len(buffers) < 2:
                 buffers.append(torch.empty(min(PIECE, most), dtype=torch.float32, pin_memory=True))
@@ -136,6 +142,10 @@ def _probe_cache() -> Optional[bytes]:
 class _Memory:
     """Device memory of a lease, as torch.as_tensor takes it without a copy."""
 
+    dead: Deque[Slot]
+    slot: Slot
+    store: "Store"
+
     def __init__(self, address: int, size: int) -> None:
         self.__cuda_array_interface__ = {"shape": (size,), "typestr": "|u1", "version": 2,
                                          "data": (address, False)}
@@ -144,14 +154,13 @@ class _Memory:
         self.dead.append(self.slot)
 
 
-def _host_memory(size: int) -> type:
+def _note_death(memory: Any) -> None:
+    memory.dead.append(memory.slot)
+
+
+def _host_memory(size: int) -> Type[Any]:
     """The type of a lease of `size` bytes of host memory, as torch.frombuffer takes it."""
-
-    class Memory(ctypes.c_char * size):
-        def __del__(self) -> None:
-            self.dead.append(self.slot)
-
-    return Memory
+    return type("Memory", (ctypes.c_char * size,), {"__del__": _note_death})
 
 
 class Store:
@@ -162,15 +171,16 @@ class Store:
         self.options = options
         self.device = options.device
         self.changes = 0  # grows whenever weights change
-        self.live: Dict[int, Slot] = {}  # by address: what is acquired
+        self.live: Dict[int, Any] = {}  # by address: what is acquired
         self.slots: List[Slot] = []
         self._dead: Deque[Slot] = deque()
         self._dropped: Deque[int] = deque()
-        self._types: Dict[int, type] = {}
+        self._types: Dict[int, Type[Any]] = {}
         self._summed = False  # whether this pass has a gradient
         self._missing: Dict[int, int] = {}  # parameters of each group that still get gradients
         self._lock: Any = threading.RLock()
-        self._handle = ctypes.c_void_p()
+        self._handle, self._address = ctypes.c_void_p(), ctypes.c_void_p()
+        self._address_at = ctypes.byref(self._address)  # of what was acquired last
         c = _c.StoreOptions()
         _c.library.hil_param_store_defaults_sized(ctypes.byref(c), ctypes.sizeof(c))
         disks = (_c.DiskBudget * max(1, len(options.disks)))(
@@ -254,9 +264,8 @@ class Store:
                 del self.live[slot.address]
 
     def _acquire(self, slot: Slot) -> None:
-        address = ctypes.c_void_p()
-        _c.library.hil_param_store_acquire(self._handle, slot.handle, 0, ctypes.byref(address))
-        slot.address = address.value
+        _c.library.hil_param_store_acquire(self._handle, slot.handle, 0, self._address_at)
+        slot.address = self._address.value or 0
 
     def _release(self, slot: Slot) -> None:
         _c.library.hil_param_store_release(self._handle, slot.handle, 0)
@@ -273,21 +282,29 @@ class Store:
     def lease(self, slot: Slot) -> torch.Tensor:
         """The weights in `slot.stored`: see [Note: leases]. In a pass only."""
         with self._lock:
-            self._settle()
+            if self._dead or self._dropped:
+                self._settle()
             self._acquire(slot)
             slot.leases += 1
             self.live[slot.address] = slot
-        size = slot.elements * slot.stored.itemsize
+        if not torch.is_inference_mode_enabled():
+            return self._wrap(slot)
         with torch.inference_mode(False):
-            if self.device.type == "cpu":
-                memory = self._type(size).from_address(slot.address)
-                memory.dead, memory.slot, memory.store = self._dead, slot, self
-                return torch.frombuffer(memory, dtype=slot.stored).view(slot.shape)
-            memory = _Memory(slot.address, size)
-            memory.dead, memory.slot, memory.store = self._dead, slot, self
-            return torch.as_tensor(memory, device=self.device).view(slot.stored).view(slot.shape)
+            return self._wrap(slot)
 
-    def _type(self, size: int) -> type:
+    def _wrap(self, slot: Slot) -> torch.Tensor:
+        """The tensor at a slot's address, whose death ends the lease."""
+        memory: Any
+        if self.device.type == "cpu":
+            memory = self._type(slot.elements * slot.stored.itemsize).from_address(slot.address)
+            memory.dead, memory.slot, memory.store = self._dead, slot, self
+            tensor = torch.frombuffer(memory, dtype=slot.stored)
+            return tensor if len(slot.shape) == 1 else tensor.view(slot.shape)
+        memory = _Memory(slot.address, slot.elements * slot.stored.itemsize)
+        memory.dead, memory.slot, memory.store = self._dead, slot, self
+        return torch.as_tensor(memory, device=self.device).view(slot.stored).view(slot.shape)
+
+    def _type(self, size: int) -> Type[Any]:
         if size not in self._types:
             self._types[size] = _host_memory(size)
         return self._types[size]
@@ -369,7 +386,7 @@ class Store:
 
     def updates(self, slot: Slot) -> int:
         """How often the parameter was updated."""
-        return _c.library.hil_param_store_updates(slot.handle)
+        return int(_c.library.hil_param_store_updates(slot.handle))
 
     def set_updates(self, slot: Slot, updates: int) -> None:
         """Restores what `updates` said. Between passes."""
@@ -435,7 +452,7 @@ class Store:
         with self._lock:
             self._drop()
             _c.library.hil_param_store_keep(self._handle, address, size, ctypes.byref(kept))
-        return kept.value
+        return kept.value or 0
 
     def fetch(self, kept: int, address: int) -> None:
         """Copies them to the device."""
@@ -475,10 +492,17 @@ class Store:
     @property
     def progress(self) -> _c.StoreProgress:
         """Number of updates and loss scale."""
-        return _c.library.hil_param_store_get_progress(self._handle)
+        return self._get_progress()
 
     @progress.setter
     def progress(self, progress: _c.StoreProgress) -> None:
+        self._set_progress(progress)
+
+    def _get_progress(self) -> _c.StoreProgress:
+        progress: _c.StoreProgress = _c.library.hil_param_store_get_progress(self._handle)
+        return progress
+
+    def _set_progress(self, progress: _c.StoreProgress) -> None:
         _c.library.hil_param_store_set_progress(self._handle, ctypes.byref(progress))
 
     def account(self) -> _c.StepAccount:

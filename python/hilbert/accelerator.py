@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional, cast
 
-import accelerate
 import torch
+from accelerate import Accelerator as TheirAccelerator
 from accelerate.optimizer import AcceleratedOptimizer
 from torch import nn
 
@@ -32,13 +32,13 @@ class PreparedOptimizer(AcceleratedOptimizer):
         self._norms.append(torch.full((), math.nan))
         return self._norms[-1]
 
-    def step(self, closure: Any = None) -> None:
+    def step(self, closure: Any = None) -> Any:
         if not self.gradient_state.sync_gradients:
             return
         before = self._state.store.progress.updates
         super().step(closure)
         self._is_overflow = self._state.store.progress.updates == before
-        self._given._opt_called = True  # a scheduler of PyTorch asks it
+        setattr(self._given, "_opt_called", True)  # a scheduler of PyTorch asks it
         for norm in self._norms:
             norm.fill_(self._state.last_norm)
         self._norms.clear()
@@ -48,7 +48,7 @@ class PreparedOptimizer(AcceleratedOptimizer):
         self._given.param_groups = self.optimizer.param_groups
 
 
-class Accelerator(accelerate.Accelerator):
+class Accelerator(TheirAccelerator):
     """As accelerate.Accelerator; `hilbert=` takes the arguments of `hilbert.offload`.
 
     A model and its optimizer (torch.optim.AdamW) are given to one call of `prepare`, which offloads
@@ -63,15 +63,16 @@ class Accelerator(accelerate.Accelerator):
             mixed_precision = os.environ.get("ACCELERATE_MIXED_PRECISION", "no")
         if str(mixed_precision) not in _PRECISIONS:
             raise UsageError(f'mixed_precision {mixed_precision}: give "no", "bf16" or "fp16"')
-        super().__init__(*args, mixed_precision="no", **kwargs)
+        super().__init__(*args, **{**kwargs, "mixed_precision": "no"})
         self.set_options({"dtype": _PRECISIONS[str(mixed_precision)], **(hilbert or {})})
 
     @classmethod
-    def adopt(cls, accelerator: accelerate.Accelerator, options: Mapping[str, Any]) -> "Accelerator":
+    def adopt(cls, accelerator: TheirAccelerator, options: Mapping[str, Any]) -> "Accelerator":
         """Makes an accelerate.Accelerator without mixed precision one of hilbert's."""
         accelerator.__class__ = cls
-        accelerator.set_options(options)
-        return accelerator
+        adopted = cast(Accelerator, accelerator)
+        adopted.set_options(options)
+        return adopted
 
     def set_options(self, options: Mapping[str, Any]) -> None:
         """Arguments of `hilbert.offload`, before `prepare`."""
@@ -105,7 +106,8 @@ class Accelerator(accelerate.Accelerator):
             rates = {key: given.defaults[key] for key in ("lr", "betas", "eps", "weight_decay")}
             offload(model, optimizer=name, params=given.param_groups, **{**rates, **options})
         prepared = PreparedOptimizer(model, given)
-        prepared._is_accelerate_prepared = model._is_accelerate_prepared = True
+        for each in (prepared, model):
+            setattr(each, "_is_accelerate_prepared", True)
         return prepared
 
     def prepare_model(self, model: nn.Module, device_placement: Optional[bool] = None,
@@ -113,7 +115,7 @@ class Accelerator(accelerate.Accelerator):
         """A model that is not trained goes to the device as it is."""
         if "hilbert" not in model.__dict__ and not evaluation_mode:
             raise UsageError("prepare the model together with its optimizer")
-        return super().prepare_model(model, device_placement, evaluation_mode)
+        return cast(nn.Module, super().prepare_model(model, device_placement, evaluation_mode))
 
     def backward(self, loss: torch.Tensor, **kwargs: Any) -> None:
         """Adds the gradients of loss / gradient_accumulation_steps, times the loss scale of fp16."""

@@ -85,7 +85,7 @@ def _number(value: Any) -> float:
 def _encode(buffer: torch.Tensor) -> Dict[str, Any]:
     data = buffer.detach().cpu().contiguous().view(-1)
     return {"dtype": str(buffer.dtype).split(".")[1], "shape": list(buffer.shape),
-            "data": base64.b64encode(data.view(torch.uint8).numpy()).decode()}
+            "data": base64.b64encode(data.view(torch.uint8).numpy().data).decode()}
 
 
 def _decode(entry: Dict[str, Any]) -> torch.Tensor:

@@ -89,7 +89,7 @@ def _fill(config: Mapping[str, Any], auto: Mapping[str, Any], path: str, left: L
     return filled
 
 
-def read_config(config: Union[str, os.PathLike, Mapping[str, Any]], ranks: int = 1,
+def read_config(config: Union[str, "os.PathLike[str]", Mapping[str, Any]], ranks: int = 1,
                 auto: Optional[Mapping[str, Any]] = None) -> Config:
     """A ds_config as a dictionary or a file, with `auto` for what it leaves open. Refuses, by the key's
     name, what would change the numbers and is not supported."""
@@ -119,7 +119,7 @@ def read_config(config: Union[str, os.PathLike, Mapping[str, Any]], ranks: int =
                       curve=curve, dtype=c.dtype.decode(), clip=c.clip.get(0.0), stage=int(c.stage.get(0)),
                       disks=[c.disk[d].decode() for d in range(c.disks)],
                       notes=(c.notes or b"").decode(), open=left,
-                      loss_scale={name: int(getattr(c.loss_scale, name)) for name, _ in LossScale._fields_})
+                      loss_scale={field[0]: int(getattr(c.loss_scale, field[0])) for field in LossScale._fields_})
     finally:
         library.hil_deepspeed_free(ctypes.byref(c))
 

@@ -24,12 +24,13 @@ class Engine:
     """Wraps a model; attributes that it does not have are the model's."""
 
     def __init__(self, model: nn.Module, config: Config, scheduler: Optional[Any]) -> None:
-        self.module = model
+        self.module: Any = model
+        state = state_of(model)
         self.config = config
-        self.optimizer = model.optimizer
+        self.optimizer = state.optimizer
         self.lr_scheduler = scheduler
-        self.world_size, self.global_rank = world_size(), model.hilbert.store.rank
-        self.local_rank = int(os.environ.get("LOCAL_RANK", self.global_rank))
+        self.world_size, self.global_rank = world_size(), state.store.rank
+        self.local_rank = int(os.environ.get("LOCAL_RANK", str(self.global_rank)))
         self.micro_steps = self.global_steps = self.global_samples = self.skipped_steps = 0
         self._boundary: Optional[bool] = None  # as the script says it
         self._applied = False
@@ -154,7 +155,7 @@ class Engine:
 
     @property
     def loss_scale(self) -> int:
-        return state_of(self.module).store.progress.loss_scale
+        return int(state_of(self.module).store.progress.loss_scale)
 
     # Weights.
 
@@ -261,7 +262,7 @@ def initialize(args: Any = None, model: Optional[nn.Module] = None,
                optimizer: Union[None, torch.optim.Optimizer, Callable[..., torch.optim.Optimizer]] = None,
                model_parameters: Optional[Iterable[Any]] = None, training_data: Any = None,
                lr_scheduler: Union[None, Any, Callable[[torch.optim.Optimizer], Any]] = None,
-               config: Union[None, str, os.PathLike, Mapping[str, Any]] = None,
+               config: Union[None, str, "os.PathLike[str]", Mapping[str, Any]] = None,
                config_params: Union[None, Mapping[str, Any]] = None,
                collate_fn: Optional[Callable[..., Any]] = None,
                auto: Optional[Mapping[str, Any]] = None, **options: Any) -> Tuple[Engine, Any, Any, Any]:
@@ -296,23 +297,24 @@ def initialize(args: Any = None, model: Optional[nn.Module] = None,
         options.update(optimizer=settings.optimizer, params=model_parameters, **settings.rates)
     options.setdefault("disk", settings.disks)
     offload(model, clip=settings.clip, dtype=settings.dtype, loss_scale=settings.loss_scale, **options)
+    taken = state_of(model).optimizer
     scheduler = lr_scheduler
     if callable(scheduler) and not hasattr(scheduler, "step"):
-        scheduler = scheduler(model.optimizer)
+        scheduler = scheduler(taken)
     elif scheduler is None and settings.curve is not None:
-        scheduler = CurveScheduler(model.optimizer, settings.curve)
+        scheduler = CurveScheduler(taken, settings.curve)
     loader = None
     if training_data is not None:
         if not settings.micro_batch:
             raise UsageError("training_data needs train_micro_batch_size_per_gpu in the config")
         loader = _loader(training_data, settings.micro_batch, collate_fn)
     engine = Engine(model, settings, scheduler)
-    return engine, model.optimizer, loader, scheduler
+    return engine, taken, loader, scheduler
 
 
 def _loader(data: Any, size: int, collate_fn: Optional[Callable[..., Any]]) -> Any:
     """Micro-batches in a random order; every rank has its own share of the data."""
-    sampler = None
+    sampler: Optional[torch.utils.data.Sampler[Any]] = None
     if world_size() > 1:
         sampler = torch.utils.data.distributed.DistributedSampler(data)
     return torch.utils.data.DataLoader(data, batch_size=size, shuffle=sampler is None,

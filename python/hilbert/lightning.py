@@ -17,7 +17,7 @@ import shutil
 import sys
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Type, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Type, Union
 
 import torch
 from torch import nn
@@ -41,12 +41,19 @@ _BETWEEN_RANKS = ("barrier", "broadcast", "determine_ddp_device_ids", "num_proce
                   "setup_distributed", "_get_process_group_backend")
 
 
-class _Precision:
+if TYPE_CHECKING:
+    from lightning.pytorch.plugins import Precision as _PrecisionBase
+    from lightning.pytorch.strategies import ParallelStrategy as _StrategyBase
+else:
+    _PrecisionBase = _StrategyBase = object  # `_register` makes classes with those of each package
+
+
+class _Precision(_PrecisionBase):
     """Precision is the store's dtype; clipping is a part of the update."""
 
     def __init__(self, precision: str, dtype: Optional[str]) -> None:
         super().__init__()
-        self.precision = precision
+        self.precision: Any = precision
         self.clip = 0.0
         self._dtype = {"bf16": torch.bfloat16, "fp16": torch.float16, None: None}[dtype]
 
@@ -58,8 +65,7 @@ class _Precision:
     def _convert(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.to(self._dtype) if tensor.is_floating_point() else tensor
 
-    def backward(self, tensor: torch.Tensor, model: nn.Module, optimizer: Any, *args: Any,
-                 **kwargs: Any) -> None:
+    def backward(self, tensor: torch.Tensor, model: Any, optimizer: Any = None, *args: Any, **kwargs: Any) -> None:
         """Multiplies by the loss scale of fp16."""
         state = state_of(model)
         state.uses.more = model.automatic_optimization and model.trainer.fit_loop._should_accumulate()
@@ -73,7 +79,7 @@ class _Precision:
                              f"gradient_clip_val={clip_val} to the Trainer, or clip={clip_val} to HilbertStrategy")
 
 
-class _Strategy:
+class _Strategy(_StrategyBase):
     """One device for each rank; the model is offloaded when fit, validate, test or predict begins.
 
     Arguments are those of `hilbert.offload` (device_memory, host_memory, disk ...); the optimizer's are
@@ -82,8 +88,14 @@ class _Strategy:
 
     strategy_name = "hilbert"
     precision_class: Type[_Precision]
-    module_class: Type[nn.Module]
+    module_class: Any
     num_nodes = 1  # set by the Trainer
+    if TYPE_CHECKING:  # of each package's own
+        model: Any
+        lightning_module: Any
+        num_processes: int
+        setup_distributed: Callable[[], None]
+        start_ranks: Callable[[], None]
 
     def __init__(self, accelerator: Any = None, parallel_devices: Optional[List[torch.device]] = None,
                  cluster_environment: Any = None, checkpoint_io: Any = None, precision_plugin: Any = None,

@@ -18,7 +18,7 @@ def groups_of(model: nn.Module, params: Optional[Iterable[Any]],
     """Groups as torch.optim takes them: parameters, or dictionaries whose "params" are parameters
     or their names. None: one group of all parameters that require gradients."""
     by_name = dict(model.named_parameters())
-    given = list(params) if params is not None else [p for p in by_name.values() if p.requires_grad]
+    given: List[Any] = list(params) if params is not None else [p for p in by_name.values() if p.requires_grad]
     if params is not None and not given:
         raise UsageError("params is empty: a generator that was used before?")
     if given and not isinstance(given[0], dict):
@@ -71,7 +71,7 @@ class Optimizer(torch.optim.Optimizer):
             self._offload.store.set_rates(number, group)
 
     @torch.no_grad()
-    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """Updates every parameter that has a gradient."""
         loss = None
         if closure is not None:

@@ -74,7 +74,7 @@ def save_pretrained(model: nn.Module, folder: Union[str, Path], max_shard_size: 
     state.store.meet()
 
 
-def write_folder(model: nn.Module, folder: Path, max_shard_size: str = "5GB") -> None:
+def write_folder(model: Any, folder: Path, max_shard_size: str = "5GB") -> None:
     """`save_pretrained` on one rank, without waiting for the others."""
     if getattr(model, "_weight_conversions", None) or not hasattr(model, "config"):
         model.save_pretrained(folder, max_shard_size=max_shard_size)
@@ -93,8 +93,8 @@ def save_weights(model: nn.Module, folder: Path, max_shard_size: str = "5GB") ->
     steps, and on one rank also between two backward calls."""
     state = state_of(model)
     state.pause()
-    shards = _shards(model, parse_size("max_shard_size", max_shard_size))
-    index = {}
+    shards = _shards(model, parse_size("max_shard_size", max_shard_size) or 0)
+    index: Dict[str, str] = {}
     for number, shard in enumerate(shards, 1):
         name = ("model.safetensors" if len(shards) == 1
                 else f"model-{number:05}-of-{len(shards):05}.safetensors")
@@ -142,7 +142,7 @@ def _write_shard(state: Any, path: Path, shard: _Shard) -> None:
         for _, tensor in shard:
             slot = state.slot_of(tensor)
             values = tensor.detach().cpu() if slot is None else state.uses.value(slot)
-            file.write(values.contiguous().view(-1).view(torch.uint8).numpy())
+            file.write(values.contiguous().view(-1).view(torch.uint8).numpy().data)
         file.flush()
         os.fsync(file.fileno())
     os.replace(partial, path)

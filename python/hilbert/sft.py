@@ -1,9 +1,9 @@
 """hilbert.SFTTrainer: the SFTTrainer of TRL, whose model is offloaded."""
 
-import trl
+from trl import SFTTrainer as TheirTrainer
 
 from .trainer import TrainerMixin
 
 
-class SFTTrainer(TrainerMixin, trl.SFTTrainer):
+class SFTTrainer(TrainerMixin, TheirTrainer):
     """trl.SFTTrainer under budgets: see `TrainerMixin`."""

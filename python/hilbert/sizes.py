@@ -24,12 +24,11 @@ def parse_size(label: str, size: Size, whole: Optional[int] = None) -> Optional[
             raise UsageError(f"{label}: {size} is not a size")
         return int(size)
     match = _SIZE.fullmatch(size.strip())
-    percent = match and match[5]
-    if not match or (percent and whole is None) or (match[3] and not match[2]):
+    if not match or (match[5] and whole is None) or (match[3] and not match[2]):
         raise UsageError(f"{label}: '{size}' is not a size; write bytes, or 64M, 1.5G or 2T (powers of "
                          f"1024), or 24GB (powers of 1000){'' if whole is None else ', or 50%'}")
     number = float(match[1])
-    if percent:
+    if match[5] and whole is not None:
         if not 1 <= number <= 100:
             raise UsageError(f"{label} must be from 1% to 100%, not {size}")
         return int(whole / 100 * number)

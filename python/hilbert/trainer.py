@@ -12,7 +12,7 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any, Dict, Iterator, Mapping, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterator, Mapping, Optional, Tuple, Union
 
 import torch
 import transformers
@@ -35,13 +35,24 @@ _OPTIMIZERS = {"adamw_torch": "adamw", "adamw_torch_fused": "adamw", "adamw_8bit
                "lion_32bit": "lion", "paged_lion_32bit": "lion"}
 
 
-class TrainerMixin:
+if TYPE_CHECKING:
+    _Base = transformers.Trainer
+else:
+    _Base = object  # the class that is mixed in comes after it
+
+
+class TrainerMixin(_Base):
     """Makes any Trainer one of hilbert's: class MyTrainer(hilbert.TrainerMixin, TheirTrainer).
 
     hilbert: arguments of `hilbert.offload`, such as {"device_memory": "20G", "disk": ["/nvme"]}. The
     optimizer's, `clip` and `dtype` are those of TrainingArguments. The model is offloaded when
     training or evaluation begins.
     """
+
+    accelerator: Any
+    lr_scheduler: Any
+    model: Any
+    optimizer: Any
 
     def __init__(self, *args: Any, hilbert: Optional[Mapping[str, Any]] = None, **kwargs: Any) -> None:
         self._hilbert = dict(hilbert or {})
@@ -105,7 +116,7 @@ class TrainerMixin:
               **kwargs: Any) -> Any:
         """As the Trainer's; True means the newest checkpoint that was written to its end."""
         if resume_from_checkpoint is True:
-            resume_from_checkpoint = last_checkpoint(self.args.output_dir) or True
+            resume_from_checkpoint = last_checkpoint(str(self.args.output_dir)) or True
         return super().train(resume_from_checkpoint, *args, **kwargs)
 
     def save_model(self, output_dir: Optional[str] = None, _internal_call: bool = False) -> None:
@@ -141,7 +152,7 @@ class TrainerMixin:
             torch.load(os.path.join(checkpoint, _SCHEDULER), weights_only=True))
 
     def _load_best_model(self) -> None:
-        state = os.path.join(self.state.best_model_checkpoint, STATE)
+        state = os.path.join(str(self.state.best_model_checkpoint), STATE)
         if os.path.isdir(state):
             load(self.model, state)
         else:
@@ -170,7 +181,7 @@ def last_checkpoint(folder: Union[str, Path]) -> Optional[str]:
 
 
 @contextlib.contextmanager
-def _saving_in_parts(model: nn.Module) -> Iterator[None]:
+def _saving_in_parts(model: Any) -> Iterator[None]:
     """Inside, `model.save_pretrained` is that of hilbert."""
 
     def write(folder: str, **arguments: Any) -> None:

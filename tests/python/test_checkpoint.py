@@ -38,6 +38,7 @@ def test_same_bits_after_a_checkpoint(tmp_path, budgets):
     model.optimizer.param_groups[0]["lr"] = 5e-4
     hilbert.save(model, tmp_path / "run", {"step": 3, "note": "ä"}, wait=False)
     later = train(model, 3, 6)
+    model.hilbert.store.saved()
     other = make(tmp_path, seed=4, **budgets)
     assert hilbert.load(other, tmp_path / "run") == {"step": 3, "note": "ä"}
     assert train(other, 3, 6) == later

@@ -412,8 +412,8 @@ static void check_deepseek(void)
     check_bad(DEEPSEEK ",\"topk_group\":1}", "\"topk_group\" leaves too few experts");
     check_bad(DEEPSEEK ",\"v_head_dim\":193}", "\"v_head_dim\" is larger");
     check_bad(DEEPSEEK ",\"mlp_bias\":true}", "\"mlp_bias\" is true");
-    check_bad("{\"model_type\":\"kimi_linear\",\"linear_attn_config\":{}}",
-              "\"kimi_linear\" is not supported: it has layers with linear attention");
+    check_bad("{\"model_type\":\"other_linear\",\"linear_attn_config\":{}}",
+              "\"other_linear\" is not supported: it has layers with linear attention");
 }
 
 int main(void)

@@ -1,14 +1,4 @@
-/* f16_portable.c - rows of fp16 for any machine. */
+/* f16_portable.c - rows of fp16 and bf16 for any machine. */
 #include "tensor/f16_rows.h"
 
-static void load(float *out, const uint16_t *in, int64_t n)
-{
-    hil_f16_load_row(out, in, n);
-}
-
-static void round_row(uint16_t *out, const float *in, int64_t n)
-{
-    hil_f16_round_row(out, in, n);
-}
-
-const hil_f16_kernel hil_f16_portable = {load, round_row};
+const hil_f16_kernel hil_f16_portable = {hil_f16_load_row, hil_f16_round_row, hil_bf16_round_row};

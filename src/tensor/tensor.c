@@ -113,7 +113,7 @@ void hil_dtype_from_f32(void *out, const float *in, hil_dtype dtype, int64_t cou
     if (dtype == HIL_F32) {
         memcpy(out, in, (size_t)count * 4);
     } else if (dtype == HIL_BF16) {
-        for (int64_t i = 0; i < count; ++i) half[i] = hil_bf16_round(in[i]);
+        f16()->round_bf16(half, in, count);
     } else {
         f16()->round(half, in, count);
     }

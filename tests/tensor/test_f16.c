@@ -1,5 +1,5 @@
 /* fp16: every number, the midpoints between neighbours, overflow, and whole rows with this
-   machine's instructions, against the format's definition. */
+   machine's instructions, against the format's definition; rows rounded to bf16. */
 #include "check.h"
 #include "tensor/tensor.h"
 
@@ -58,6 +58,8 @@ static void check_rows(const hil_f16_kernel *kernel)
         }
         kernel->round(back, full, 65536 + 5);
         for (int i = 0; i < 65536 + 5; ++i) CHECK_INT(back[i], hil_f16_round(full[i]));
+        kernel->round_bf16(back, full, 65536 + 5);
+        for (int i = 0; i < 65536 + 5; ++i) CHECK_INT(back[i], hil_bf16_round(full[i]));
     }
 }
 
@@ -71,11 +73,17 @@ static void round_row(uint16_t *out, const float *in, int64_t n)
     hil_dtype_from_f32(out, in, HIL_F16, n);
 }
 
+static void round_bf16(uint16_t *out, const float *in, int64_t n)
+{
+    hil_dtype_from_f32(out, in, HIL_BF16, n);
+}
+
 int main(void)
 {
+    const hil_row_convert *rows = &hil_rows()->convert;
     check_scalars();
     check_rows(&hil_f16_portable);
-    check_rows(&(hil_f16_kernel){hil_rows()->convert.from_f16, hil_rows()->convert.to_f16});
-    check_rows(&(hil_f16_kernel){load, round_row});
+    check_rows(&(hil_f16_kernel){rows->from_f16, rows->to_f16, rows->to_bf16});
+    check_rows(&(hil_f16_kernel){load, round_row, round_bf16});
     return 0;
 }

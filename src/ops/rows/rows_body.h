@@ -46,27 +46,6 @@ static void from_bf16(float *out, const uint16_t *in, int64_t n)
     for (int64_t i = 0; i < n; ++i) out[i] = hil_bf16_load(in[i]);
 }
 
-/* hil_bf16_round without a branch. */
-static void to_bf16(uint16_t *out, const float *in, int64_t n)
-{
-    for (int64_t i = 0; i < n; ++i) {
-        uint32_t u = hil_bits(in[i]);
-        uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-        uint32_t quiet = (u >> 16) | 0x40u;
-        out[i] = (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
-    }
-}
-
-static void from_f16(float *out, const uint16_t *in, int64_t n)
-{
-    hil_f16_load_row(out, in, n);
-}
-
-static void to_f16(uint16_t *out, const float *in, int64_t n)
-{
-    hil_f16_round_row(out, in, n);
-}
-
 static void add(float *out, const float *x, const float *y, int64_t n)
 {
     for (int64_t i = 0; i < n; ++i) out[i] = x[i] + y[i];
@@ -439,9 +418,9 @@ const hil_row_kernel ROWS_KERNEL = {
     .convert =
         {
             .from_bf16 = from_bf16,
-            .to_bf16 = to_bf16,
-            .from_f16 = from_f16,
-            .to_f16 = to_f16,
+            .to_bf16 = hil_bf16_round_row,
+            .from_f16 = hil_f16_load_row,
+            .to_f16 = hil_f16_round_row,
         },
     .math =
         {

@@ -15,9 +15,9 @@ import json
 import os
 import shutil
 import statistics
-import subprocess
 
 import gpu
+import losses
 import report
 import shapes
 
@@ -40,26 +40,10 @@ class Bench:
         a = self.args
         text = os.path.basename(a.data)
         out = os.path.join(a.work, f"{text}-{optimizer}-{rate}-{a.steps}x{a.batch}x{a.seq}")
-        kept = out + ".json"
-        if not os.path.exists(kept):
-            command = [a.hilbert, "train", "--model", os.path.join(self.folder, "config.json"),
-                       "--data", a.data, "--eval-fraction", "0.05", "--out", out, "--keep", "0",
-                       "--optimizer", optimizer, "--lr", rate, "--warmup", str(a.steps // 10),
-                       "--steps", str(a.steps), "--batch", str(a.batch), "--seq", str(a.seq),
-                       "--device", a.device, "--overwrite", "--no-report"]
-            subprocess.run(command, check=True)
-            with open(os.path.join(out, "metrics.jsonl")) as file:
-                lines = [json.loads(line) for line in file]
-            steps = [line for line in lines if "grad_norm" in line]
-            held = [line["eval_loss"] for line in lines if "eval_loss" in line]
-            with open(kept, "w") as file:
-                json.dump({"optimizer": optimizer, "rate": rate, "held_out": held[-1],
-                           "losses": [line["loss"] for line in steps],
-                           "seconds": statistics.median(line["seconds"] for line in steps[1:])},
-                          file)
-            shutil.rmtree(out)
-        with open(kept) as file:
-            return json.load(file)
+        options = ["--eval-fraction", "0.05", "--optimizer", optimizer, "--lr", rate, "--warmup", a.steps // 10,
+                   "--steps", a.steps, "--batch", a.batch, "--seq", a.seq, "--device", a.device]
+        run = losses.train(a.hilbert, os.path.join(self.folder, "config.json"), a.data, out, options)
+        return {"optimizer": optimizer, "rate": rate, **run}
 
 
 def markdown(runs, args):
@@ -73,8 +57,8 @@ def markdown(runs, args):
             "| optimizer | rate | " + " | ".join(f"at {end}" for end in ends) +
             " | held out | a step |\n|---" + "|---" * (len(ends) + 3) + "|\n")
     for run in runs:
-        losses = [statistics.mean(run["losses"][end - width:end]) for end in ends]
-        text += (f"| {run['optimizer']} | {run['rate']} | " + " | ".join(f"{x:.3f}" for x in losses) +
+        means = [statistics.mean(run["losses"][end - width:end]) for end in ends]
+        text += (f"| {run['optimizer']} | {run['rate']} | " + " | ".join(f"{x:.3f}" for x in means) +
                  f" | {run['held_out']:.3f} | {run['seconds']:.2f} s |\n")
     best = {name: min((run for run in runs if run["optimizer"] == name),
                       key=lambda run: run["held_out"]) for name in ("adamw", "muon")}

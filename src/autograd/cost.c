@@ -16,6 +16,19 @@ static double move_seconds(double bytes, const hil_speeds *speeds)
     return bytes * (part / speeds->memory + (1 - part) / speeds->cached);
 }
 
+/* A core's part of a model's states that the last cache holds beside all else, and one that leaves
+   nothing there until it is used again. */
+#define NEAR_STATES 10e6
+#define FAR_STATES 40e6
+
+double hil_cost_cached(const hil_speeds *speeds, double states)
+{
+    if (!(speeds->cached > 0) || !(speeds->threads > 0)) return speeds->cached;
+    double part = (states / speeds->threads - NEAR_STATES) / (FAR_STATES - NEAR_STATES);
+    part = fmin(fmax(part, 0), 1);
+    return 1 / (part / speeds->memory + (1 - part) / speeds->cached);
+}
+
 #define TILES 2 /* of weights: part of hil_speeds.op_call */
 
 /* Where the probe did not measure them: as on two cores with AVX-512. */

@@ -8,6 +8,9 @@
 
 #define HIL_COST_RUNS 2 /* of the CPU's pool: part of hil_speeds.op_call */
 
+/* hil_speeds.cached of a model whose states have so many bytes: what small operations read was in
+   the caches, but large states push it out before it is used again. */
+double hil_cost_cached(const hil_speeds *speeds, double states);
 /* What the CPU adds to multiplying: loops over elements, packing, memory, runs of the pool and
    further tiles. */
 double hil_cost_rest(const hil_work *work, const hil_speeds *speeds, hil_dtype compute);

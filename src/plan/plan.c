@@ -1,6 +1,7 @@
 /* plan.c - collects budgets, speeds and the outline of the model, then makes the plan. */
 #include "plan/plan.h"
 
+#include "autograd/cost.h"
 #include "autograd/engine.h"
 #include "autograd/batch_input.h"
 #include "base/alloc.h"
@@ -181,8 +182,21 @@ static hil_status learn(void *context, hil_plan *plan, bool limited)
     return hil_rehearse_tensors(&w->rehearsal, plan, limited);
 }
 
+/* The machine's speeds for this model. */
+static hil_speeds speeds_of(const hil_planned *planned)
+{
+    hil_speeds speeds = planned->machine.speeds;
+    double bytes = 0;
+    for (size_t u = 0; u < planned->outline.units; ++u)
+        for (int s = 0; s < HIL_UNIT_STATES; ++s)
+            bytes += (double)hil_outline_bytes(&planned->outline.unit[u], s);
+    speeds.cached = hil_cost_cached(&speeds, bytes);
+    return speeds;
+}
+
 static hil_status choose(const hil_plan_request *r, const hil_observer *observer, hil_planned *out)
 {
+    hil_speeds speeds = speeds_of(out);
     watched w = {.rehearsal = {.model = r->model,
                                .device = r->device,
                                .compute = r->compute,
@@ -192,7 +206,7 @@ static hil_status choose(const hil_plan_request *r, const hil_observer *observer
                                .micro_batch = r->micro_batch,
                                .cache = r->cache,
                                .preference = r->preference,
-                               .speeds = &out->machine.speeds,
+                               .speeds = &speeds,
                                .drives = out->drives,
                                .drive_count = out->drive_count},
                  .stop = r->stop,

@@ -121,6 +121,12 @@ static void check_cost(void)
     CHECK_NEAR(hil_cost_rest(&packing, &speeds, HIL_BF16), 0.2, 1e-12);
     CHECK_NEAR(hil_cost_rest(&loop, &speeds, HIL_F32), 0.1, 1e-12);
     CHECK_NEAR(hil_cost_rest(&packing, &speeds, HIL_F32), 1.8, 1e-12);
+    hil_speeds cpu = {.memory = 1e10, .cached = 4e10, .threads = 2};
+    CHECK_NEAR(hil_cost_cached(&cpu, 20e6), 4e10, 1); /* states that the caches hold */
+    CHECK_NEAR(hil_cost_cached(&cpu, 50e6), 1.6e10, 1);
+    CHECK_NEAR(hil_cost_cached(&cpu, 1e9), 1e10, 1);
+    cpu.cached = 0; /* not known */
+    CHECK_NEAR(hil_cost_cached(&cpu, 20e6), 0, 0);
 }
 
 /* A product of few rows packs all of its weight and rounds all of its output. */

@@ -31,8 +31,10 @@ void hil_peft_parameter_name(const hil_config *config, const char *param, char o
     *row = NULL;
     *expert = 0;
     for (; at && at->tensor; ++at) {
-        /* One that is saved has the name in files, another one the name in memory. */
-        bool usable = !at->flat && (!*row || (*row)->saved > at->saved);
+        /* One that is saved has the name in files, another one the name in memory; those of stacks
+           may be the same. */
+        bool filed = at->saved && !hil_stacked_each(at);
+        bool usable = !at->flat && !filed && (!*row || (*row)->saved > at->saved);
         if (!usable || !hil_stacked_match(config, at, param, &found, &number)) continue;
         *row = at;
         *expert = number;

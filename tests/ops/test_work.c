@@ -284,11 +284,49 @@ static void check_delta(void)
     CHECK(work_of(&call, false).apart > 0);
 }
 
+/* State spaces: by the numbers of their states, without the correction, which is most of the delta
+   rule's backward; heads of one group are taken in up to eight parts there. */
+static void check_space(void)
+{
+    hil_state_space_attr attr = {.rule = {.key_heads = 1, .key_dim = 8}, .most = INFINITY};
+    hil_op_call call = call_of(&hil_op_state_space, &attr, (hil_shape){3, {1, 50, 12 * 16 + 16}});
+    call.ins = 3, call.params = 3;
+    call.in[1] = (hil_tensor){HIL_BF16, {3, {1, 50, 12}}, NULL};
+    call.in[2] = (hil_tensor){HIL_I32, {2, {1, 50}}, NULL};
+    for (int i = 0; i < 3; ++i) call.param[i] = (hil_op_param){HIL_F32, 1, 12, 1, true, false};
+    double one = work_on(&call, false, 1).vector, back = work_on(&call, true, 1).vector;
+    CHECK(one >= 4 * 50 * 12 * 8 * 16 && back > 2 * one);
+    CHECK_NEAR(work_on(&call, false, 12).vector, one, 1e-9);
+    CHECK_NEAR(work_on(&call, true, 8).vector, back, 1e-9);
+    CHECK_NEAR(work_on(&call, true, 16).vector, 2 * back, 1e-9);
+    double bytes = 2. * 50 * (2 * 12 * 16 + 16 + 12) + 4 * 50;
+    CHECK_NEAR(work_of(&call, false).bytes, bytes, 0);
+    CHECK(work_of(&call, false).apart > 0);
+}
+
+/* Short convolutions: once through x in forward; in backward the output is computed again. */
+static void check_convolution(void)
+{
+    hil_conv_attr attr = {.size = 4};
+    hil_op_call call = call_of(&hil_op_causal_conv, &attr, (hil_shape){3, {2, 64, 96}});
+    call.ins = 2, call.params = 1;
+    call.in[1] = (hil_tensor){HIL_I32, {2, {2, 64}}, NULL};
+    call.param[0] = (hil_op_param){HIL_F32, 1, 4 * 96, 1, true, false};
+    hil_work silu = work_of(&call, false), back = work_of(&call, true);
+    CHECK_NEAR(silu.bytes, 2. * 2 * 2 * 64 * 96 + 4 * 2 * 64, 0);
+    CHECK(silu.vector > 0 && back.vector > 2 * silu.vector);
+    call.op = &hil_op_causal_conv_plain;
+    CHECK_NEAR(work_of(&call, false).bytes, silu.bytes, 0);
+    CHECK(work_of(&call, false).vector < silu.vector && work_of(&call, false).vector > 0);
+}
+
 int main(void)
 {
     check_threads();
     check_products();
     check_delta();
+    check_space();
+    check_convolution();
     check_apart();
     check_fp8();
     check_cost();

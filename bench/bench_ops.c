@@ -52,12 +52,14 @@ static void measure_copy(void)
     free(j.to);
 }
 
+static int ids = T; /* of them in a tensor of integers */
+
 static void fill(hil_tensor *t)
 {
     int64_t count = hil_shape_count(&t->shape);
     t->data = memory(hil_tensor_bytes(t));
     if (t->dtype == HIL_I32)
-        for (int64_t i = 0; i < count; ++i) ((int32_t *)t->data)[i] = (int32_t)(i * 7919 % T);
+        for (int64_t i = 0; i < count; ++i) ((int32_t *)t->data)[i] = (int32_t)(i * 7919 % ids);
     else
         for (int64_t i = 0; i < count; ++i) {
             float x = sinf((float)i);
@@ -144,9 +146,9 @@ static void run_all(hil_dtype compute)
     hil_rope_attr rope = {.frequency = frequency};
     hil_dropout_attr dropout = {0.1};
     hil_shape narrow = {3, {B, T, C}}, wide = {3, {B, T, WIDE}};
-    hil_shape heads = {4, {B, T, H, C / H}}, ids = {2, {B, T}};
+    hil_shape heads = {4, {B, T, H, C / H}}, tokens = {2, {B, T}};
     hil_tensor x = {compute, narrow, NULL}, y = {compute, narrow, NULL};
-    hil_tensor inner = {compute, wide, NULL}, index = {HIL_I32, ids, NULL};
+    hil_tensor inner = {compute, wide, NULL}, index = {HIL_I32, tokens, NULL};
     printf("%s\n", hil_dtype_name(compute));
     hil_op_call base = {.compute = compute, .ins = 1, .in = {x}};
     hil_op_call call = base;
@@ -181,6 +183,31 @@ static void run_all(hil_dtype compute)
     run(call);
 }
 
+/* Of layers about half as wide as those of Qwen3-Next and Granite 4: one sequence each. */
+static void run_recurrent(hil_dtype compute)
+{
+    enum { LENGTH = 1024, HEADS = 16, KEYS = 8, DIM = 128, SPACES = 48, SPACE = 64, STATES = 128 };
+    hil_delta_attr delta = {.key_heads = KEYS, .key_dim = DIM};
+    hil_state_space_attr space = {.rule = {.key_heads = 1, .key_dim = STATES}, .most = INFINITY};
+    hil_conv_attr conv = {.size = 4};
+    hil_tensor first = {HIL_I32, {2, {1, LENGTH}}, NULL}; /* all 0: one document */
+    hil_tensor x = {compute, {3, {1, LENGTH, (2 * KEYS + HEADS) * DIM}}, NULL};
+    hil_tensor gate = {compute, {3, {1, LENGTH, HEADS}}, NULL};
+    hil_op_call call = {.op = &hil_op_causal_conv, .attr = &conv, .compute = compute};
+    call.ins = 2, call.in[0] = x, call.in[1] = first, call.params = 1;
+    call.param[0] = (hil_op_param){.rows = 1, .cols = x.shape.dim[2] * conv.size};
+    run(call);
+    call.op = &hil_op_delta_rule, call.attr = &delta, call.ins = 4, call.params = 2;
+    call.in[1] = call.in[2] = gate, call.in[3] = first;
+    call.param[0] = call.param[1] = (hil_op_param){.rows = 1, .cols = HEADS};
+    run(call);
+    x.shape.dim[2] = SPACES * SPACE + 2 * STATES, gate.shape.dim[2] = SPACES;
+    call.op = &hil_op_state_space, call.attr = &space, call.ins = 3, call.params = 3;
+    call.in[0] = x, call.in[1] = gate, call.in[2] = first;
+    for (int i = 0; i < 3; ++i) call.param[i] = (hil_op_param){.rows = 1, .cols = SPACES};
+    run(call);
+}
+
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -189,6 +216,9 @@ int main(int argc, char **argv)
     measure_copy();
     run_all(HIL_F32);
     run_all(HIL_BF16);
+    ids = 1;
+    run_recurrent(HIL_F32);
+    run_recurrent(HIL_BF16);
     hil_pool_destroy(pool);
     return 0;
 }

@@ -57,11 +57,11 @@ static void check_names(job_place *place)
 {
     static const char *const named[] = {"down_proj"};
     char out[JOB_PATH];
-    hil_train_options options = job_options(place, "deepseek_v3", job_path(place, out, "named"));
     hil_train_result result;
     check_targets(place, "deepseek_v3", false, "\"down_proj.weight\"", "\"down_proj\"");
     check_targets(place, "deepseek_v3", true, "kv_b_proj", "down_proj");
     check_targets(place, "lfm3", false, "\"g_proj\"", "gate_proj");
+    hil_train_options options = job_options(place, "deepseek_v3", job_path(place, out, "named"));
     options.adapter.source = "lora";
     options.adapter.dora = true;
     options.adapter.target = named;

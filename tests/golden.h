@@ -26,7 +26,8 @@
         "llama4_two", "granitemoehybrid", "granitemoehybrid_dense", "nemotron_h",                  \
         "nemotron_h_moe", "falcon_h1", "falcon_h1_norm", "bamba", "mamba2", "apertus", "jais2",    \
         "nanochat", "iquestcoder", "hyperclovax", "granite_swa", "gptj", "youtu", "minicpm3",      \
-        "mellum", "afmoe", "hy_v3", "granitemoe_swa", "lfm3", "axk1", "flint", "kolibri1", "kimi_linear"
+        "mellum", "afmoe", "hy_v3", "granitemoe_swa", "lfm3", "axk1", "flint", "kolibri1",         \
+        "kimi_linear"
 
 enum { GOLDEN_SEQ = 32, GOLDEN_BATCH = 4, GOLDEN_STEPS = 20 };
 

@@ -45,8 +45,8 @@ struct hil_model {
     bool traced;
     int *last_reader; /* by number of a boundary value: the last segment that reads it with
                          hil_earlier; 0: none does */
-    bool branches; /* paths may depend on tokens: other values may be read */
-    int64_t vocab; /* columns of the logits */
+    bool branches;    /* paths may depend on tokens: other values may be read */
+    int64_t vocab;    /* columns of the logits */
 };
 
 /* Gives a matrix an adapter (copied), whose parameters are registered. Before the first trace. */

@@ -44,6 +44,7 @@ import os
 import shutil
 import sys
 import tempfile
+import zlib
 
 import numpy as np
 import torch
@@ -52,6 +53,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.utils import logging
 
 from golden_configs import FAMILIES, IMAGES, MIXTURES, MODELS, SPACES, VARIANTS, with_images
+from golden_more import MORE
 from golden_recent import RECENT, own_name
 
 SEQ, BATCH, STEPS = 32, 4, 20
@@ -357,6 +359,7 @@ def main():
                 enumerate(FAMILIES.items(), 1 + len(MODELS) + len(VARIANTS))]
     families += [(name, config, seed, 5) for seed, (name, config) in enumerate(SPACES.items(), 200)]
     families += [(name, config, seed, 5) for seed, (name, config) in enumerate(RECENT.items(), 300)]
+    families += [(name, config, zlib.crc32(name.encode()), 5) for name, config in MORE.items()]
     for name, config, seed, pad in first + families:
         if not only or name in only:
             make_golden(path(name), config(), seed, pad)

@@ -186,16 +186,16 @@ typedef struct hil_delta_options {
     size_t size;                /* set by hil_delta_defaults */
     int64_t key_heads, key_dim; /* of q and k */
     hil_param *rate, *bias;     /* of each head of values: HIL_RATE, and a vector */
-    double floor; /* of hil_channel_delta: below 0, the least logarithm of what is kept; 0: none */
+    double floor; /* of hil_channel_delta: below 0, the least logarithm of a decay; 0: none */
 } hil_delta_options;
 #define hil_delta_defaults(options) hil_delta_defaults_sized(options, sizeof *(options))
 HIL_API void hil_delta_defaults_sized(hil_delta_options *options, size_t size);
 /* Linear attention by the gated delta rule, inside each document: qkv (B, T, C) holds the heads of
-   q, of k, and of v; b and a (B, T, H) how much each of the H heads of v writes and forgets; y is
+   q, of k, and of v; b and a (B, T, H) how much each of the H heads of v writes and decays; y is
    (B, T, H, D). H is a multiple of key_heads. q and k are normalised. */
 HIL_API hil_status hil_delta_rule(hil_tape *t, hil_value *qkv, hil_value *b, hil_value *a,
                                   const hil_delta_options *options, hil_value **y);
-/* The same where each number of a key is forgotten at its own pace: a is (B, T, H key_dim), the
+/* The same with a decay per channel of the key (Kimi Delta Attention): a is (B, T, H key_dim), the
    bias has as many numbers, and H is key_heads. It runs on the CPU. */
 HIL_API hil_status hil_channel_delta(hil_tape *t, hil_value *qkv, hil_value *b, hil_value *a,
                                      const hil_delta_options *options, hil_value **y);

@@ -83,7 +83,7 @@ typedef struct hil_delta_config {
     int64_t key_heads, key_dim; /* of queries and keys; key_heads 0: there are no such layers */
     int64_t heads, value_dim;   /* of values */
     int64_t kernel;             /* positions of the convolution before it */
-    bool paced;                 /* each number of a key has a pace of its own: kimi_delta.h */
+    bool channels;              /* each channel of a key has a decay of its own: kimi_delta.h */
     uint64_t layers[HIL_LAYER_WORDS]; /* bit set: the layer has it */
 } hil_delta_config;
 

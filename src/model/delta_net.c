@@ -6,7 +6,7 @@ hil_status hil_delta_net_build(hil_model *model, const hil_config *c, int64_t n,
     const hil_delta_config *s = &c->delta;
     const hil_delta_names *m = c->arch->delta;
     *out = (hil_delta_net){.config = c};
-    if (s->paced || !hil_config_linear(c, n)) return HIL_OK;
+    if (s->channels || !hil_config_linear(c, n)) return HIL_OK;
     int64_t d = c->hidden, keys = s->key_heads * s->key_dim, values = s->heads * s->value_dim;
     int64_t mixed = 2 * keys + values;
     double std = c->init_std;

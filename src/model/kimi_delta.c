@@ -1,4 +1,4 @@
-/* kimi_delta.c - Kimi Delta Attention: convolutions, the delta rule with a pace of each number, a
+/* kimi_delta.c - Kimi Delta Attention: convolutions, the delta rule with a decay per channel, a
    gated norm. */
 #include "model/kimi_delta.h"
 
@@ -7,7 +7,7 @@ hil_status hil_kimi_delta_build(hil_model *model, const hil_config *c, int64_t n
 {
     const hil_delta_config *s = &c->delta;
     *out = (hil_kimi_delta){.config = c};
-    if (!s->paced || !hil_config_linear(c, n)) return HIL_OK;
+    if (!s->channels || !hil_config_linear(c, n)) return HIL_OK;
     int64_t d = c->hidden, few = s->key_dim, all = s->heads * s->key_dim;
     double std = c->init_std;
     const hil_param_form whole = {HIL_MATRIX, all, d, std},

@@ -1,8 +1,8 @@
-/* kimi_delta.h - linear attention in place of a block's attention, in which each number of a key is
-   forgotten at its own pace (Kimi Delta Attention).
+/* kimi_delta.h - linear attention in place of a block's attention, with a decay per channel of the
+   key (Kimi Delta Attention).
 
    [Note: kimi delta] As [Note: delta net], but for these: q, k and v have projections and
-   convolutions of their own; how fast their numbers are forgotten, and the gate of what it gives,
+   convolutions of their own; the decays, of each channel of a key, and the gate of what it gives
    come through a few numbers of each position; the gate is a sigmoid. */
 #ifndef HIL_MODEL_KIMI_DELTA_H
 #define HIL_MODEL_KIMI_DELTA_H

@@ -154,7 +154,7 @@ const hil_arch hil_arch_kimi_linear = {
             .intermediate = 9216,
             .max_positions = 1048576,
             .latent = {.kv_rank = 512, .still = 128, .value = 128},
-            .delta = {.paced = true, .heads = 32, .key_heads = 32, .key_dim = 128, .kernel = 4},
+            .delta = {.channels = true, .heads = 32, .key_heads = 32, .key_dim = 128, .kernel = 4},
             .mixture = {HIL_ARCH_SIGMOIDS, .experts = 256, .chosen = 8, .width = 1024,
                         .normalized = true, .scale = 2.446},
             .bos = 163584,

@@ -135,8 +135,8 @@ extern const hil_op hil_op_delta_rule;
 /* The same after positions of an earlier call, without `first`; no backward. */
 extern const hil_op hil_op_delta_rule_cached;
 
-/* The same where the D numbers of a key are forgotten each at its own pace (Kimi Delta Attention):
-   exp(g) has a number for each of them, so a is (B, T, H D), the bias (H D), and K is H. With a
+/* The same with a decay per channel (Kimi Delta Attention): exp(g) is a vector, with a number for
+   each of the D rows of S, so a is (B, T, H D), the bias (H D), and K is H. With a
    `floor` below 0 g is floor sigmoid(exp(A) (a + bias)) instead. */
 typedef struct hil_channel_delta_attr {
     hil_delta_attr rule;

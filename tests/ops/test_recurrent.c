@@ -22,16 +22,16 @@ static void conv(const op_case *c, double *const *in, double *const *param, doub
 
 enum { STATE_MOST = 64 };
 
-/* What number i of a key keeps at a position, of a head of the gated delta rule. */
-static double kept(const op_case *c, double *const *in, double *const *param, int64_t gate,
-                   int64_t i)
+/* exp(g) of channel i of a key at a position, of a head of the gated delta rule. */
+static double decay_of(const op_case *c, double *const *in, double *const *param, int64_t gate,
+                       int64_t i)
 {
     const hil_channel_delta_attr *attr = c->attr;
-    bool paced = c->op == &hil_op_channel_delta;
-    int64_t head = gate % c->in_shape[1].dim[2], paces = paced ? attr->rule.key_dim : 1;
-    int64_t at = paced ? i : 0;
-    double rate = exp(param[0][head]), y = in[2][gate * paces + at] + param[1][head * paces + at];
-    if (paced && attr->floor < 0) return exp(attr->floor / (1 + exp(-rate * y)));
+    bool by_channel = c->op == &hil_op_channel_delta;
+    int64_t head = gate % c->in_shape[1].dim[2], decays = by_channel ? attr->rule.key_dim : 1;
+    int64_t at = by_channel ? i : 0;
+    double rate = exp(param[0][head]), y = in[2][gate * decays + at] + param[1][head * decays + at];
+    if (by_channel && attr->floor < 0) return exp(attr->floor / (1 + exp(-rate * y)));
     return exp(-rate * log1p(exp(y)));
 }
 
@@ -54,7 +54,7 @@ static void delta_head(const op_case *c, double *const *in, double *const *param
         bool begins = in[3][b * length + t] == (double)t;
         for (int64_t i = 0; i < dim; ++i) qq += q[i] * q[i], kk += k[i] * k[i];
         for (int64_t i = 0; i < dim * values; ++i)
-            state[i] *= begins ? 0 : kept(c, in, param, gate, i / values);
+            state[i] *= begins ? 0 : decay_of(c, in, param, gate, i / values);
         for (int64_t n = 0; n < values; ++n) {
             double read = 0, y = 0;
             for (int64_t i = 0; i < dim; ++i) read += state[i * values + n] * k[i] / sqrt(kk);
@@ -344,10 +344,10 @@ static void check_generation(void)
                     WIDTH * SIZE,        {kernel},   NULL,    0};
     hil_channel_delta_attr channel_attr = {.rule = {.key_heads = HEADS, .key_dim = DIM}};
     /* Its heads of values have two numbers. */
-    hil_tensor paced[4] = {x[0], x[1], x[0], x[3]};
-    paced[2].shape.dim[2] = HEADS * DIM;
-    piece paces = {&hil_op_channel_delta, &channel_attr, paced,      4, 2, HEADS,
-                   {rate, kernel},        whole,         HEADS * DIM};
+    hil_tensor by_channel[4] = {x[0], x[1], x[0], x[3]};
+    by_channel[2].shape.dim[2] = HEADS * DIM;
+    piece channels = {&hil_op_channel_delta, &channel_attr, by_channel, 4, 2, HEADS,
+                      {rate, kernel},        whole,         HEADS * DIM};
     piece steps = {&hil_op_state_space,  &space_attr, space_in, 3, 3, HEADS,
                    {rate, bias, kernel}, whole,       0};
 
@@ -365,7 +365,7 @@ static void check_generation(void)
             run(rule, (int64_t)at, pieces[i]);
         }
         CHECK(memcmp(whole, parts, LENGTH * HEADS * VALUES * sizeof(float)) == 0);
-        rule = kind ? paces : steps;
+        rule = kind ? channels : steps;
     }
 
     filter.out = whole;

@@ -19,14 +19,14 @@ static hil_status infer_heads(const hil_op_call *call)
     const hil_shape *x = &call->in[0].shape, *b = &call->in[1].shape, *a = &call->in[2].shape;
     for (int i = 0; i < 3; ++i) HIL_TRY(hil_infer_float(call, i, 3));
     int64_t heads = b->dim[2], values = x->dim[2] - 2 * attr->key_heads * attr->key_dim;
-    int64_t paces = hil_delta_by_channel(call) ? attr->key_dim : 1;
-    const hil_shape expected = {3, {b->dim[0], b->dim[1], heads * paces}};
+    int64_t decays = hil_delta_by_channel(call) ? attr->key_dim : 1;
+    const hil_shape expected = {3, {b->dim[0], b->dim[1], heads * decays}};
     if (!hil_shape_equal(a, &expected) || b->dim[0] != x->dim[0] || b->dim[1] != x->dim[1])
         return hil_fail(HIL_ERR_USAGE, "%s: %s and %s are not gates for %s", call->op->name,
                         hil_infer_shape_text(b).text, hil_infer_shape_text(a).text,
                         hil_infer_shape_text(x).text);
     if (attr->key_heads < 1 || attr->key_dim < (hil_delta_by_channel(call) ? 2 : 1) || heads < 1 ||
-        heads % attr->key_heads || (paces > 1 && heads != attr->key_heads) || values < 1 ||
+        heads % attr->key_heads || (decays > 1 && heads != attr->key_heads) || values < 1 ||
         values % heads)
         return hil_fail(HIL_ERR_USAGE,
                         "%s: %s does not hold %lld heads of %lld for q and k, and "
@@ -34,7 +34,7 @@ static hil_status infer_heads(const hil_op_call *call)
                         call->op->name, hil_infer_shape_text(x).text, (long long)attr->key_heads,
                         (long long)attr->key_dim, (long long)heads);
     HIL_TRY(hil_infer_vector(call, 0, heads));
-    return hil_infer_vector(call, 1, heads * paces);
+    return hil_infer_vector(call, 1, heads * decays);
 }
 
 /* How many numbers parameter i has. */
@@ -97,9 +97,9 @@ hil_status hil_delta_prepare(const hil_op_call *call, size_t *at, hil_delta *out
                        .value_dim = y[3],
                        .width = call->in[0].shape.dim[2],
                        .chunks = hil_delta_chunks(y[1]),
-                       .paces = 1};
+                       .decays = 1};
     if (hil_delta_by_channel(call)) {
-        out->paces = attr->key_dim;
+        out->decays = attr->key_dim;
         out->floor = (float)((const hil_channel_delta_attr *)call->attr)->floor;
     }
     if (!is_cached(call)) out->first = call->in[documents_of(call)].data;
@@ -129,11 +129,11 @@ void hil_delta_layout(const hil_delta *d, float *memory, int64_t *used, hil_delt
     out->k = hil_delta_take(memory, used, n * d->key_dim);
     out->v = hil_delta_take(memory, used, n * d->value_dim);
     float **each[] = {&out->q_scale, &out->k_scale, &out->beta};
-    float **paced[] = {&out->keep, &out->slope, &out->decay};
+    float **channels[] = {&out->keep, &out->slope, &out->decay};
     for (size_t i = 0; i < sizeof each / sizeof *each; ++i)
         *each[i] = hil_delta_take(memory, used, n);
-    for (size_t i = 0; i < sizeof paced / sizeof *paced; ++i)
-        *paced[i] = hil_delta_take(memory, used, n * d->paces);
+    for (size_t i = 0; i < sizeof channels / sizeof *channels; ++i)
+        *channels[i] = hil_delta_take(memory, used, n * d->decays);
 }
 
 static void read_row(const hil_tensor *x, int64_t at, int64_t n, float *out)
@@ -170,11 +170,11 @@ static void read_gates(const hil_delta *d, int64_t gate, int64_t i, const hil_de
     in->slope[i] = -d->rate[head] * sigmoid(y);
 }
 
-/* Likewise of each number of a key. */
-static void read_paces(const hil_delta *d, int64_t gate, int64_t i, const hil_delta_inputs *in)
+/* Likewise of each channel of a key. */
+static void read_decays(const hil_delta *d, int64_t gate, int64_t i, const hil_delta_inputs *in)
 {
     const hil_op_call *call = d->call;
-    int64_t head = gate % d->heads, n = d->paces;
+    int64_t head = gate % d->heads, n = d->decays;
     float x, *keep = in->keep + i * n, *slope = in->slope + i * n, *decay = in->decay + i * n;
     in->beta[i] = sigmoid(*hil_row_read(&call->in[1], gate, 1, &x));
     read_row(&call->in[2], gate * n, n, keep);
@@ -217,18 +217,18 @@ void hil_delta_read(const hil_delta *d, int64_t b, int64_t head, int64_t at, int
         } else {
             in->q_scale[i] = normalize(q, d->key_dim, scale);
             in->k_scale[i] = normalize(k, d->key_dim, 1);
-            d->paces > 1 ? read_paces(d, gate, i, in) : read_gates(d, gate, i, in);
+            d->decays > 1 ? read_decays(d, gate, i, in) : read_gates(d, gate, i, in);
         }
-        if (d->paces == 1) in->keep[i] = expf(in->decay[i]);
+        if (d->decays == 1) in->keep[i] = expf(in->decay[i]);
     }
 }
 
-void hil_delta_fade(const hil_delta *d, const hil_delta_inputs *in, int64_t i, const float *state,
-                    float *out)
+void hil_delta_decay(const hil_delta *d, const hil_delta_inputs *in, int64_t i, const float *state,
+                     float *out)
 {
     for (int64_t r = 0; r < d->key_dim; ++r)
         hil_rows()->math.scale(out + r * d->value_dim, state + r * d->value_dim,
-                               in->keep[i * d->paces + r], d->value_dim);
+                               in->keep[i * d->decays + r], d->value_dim);
 }
 
 void hil_delta_step(const hil_delta *d, const hil_delta_inputs *in, int64_t i, float *state,
@@ -236,8 +236,8 @@ void hil_delta_step(const hil_delta *d, const hil_delta_inputs *in, int64_t i, f
 {
     const hil_row_kernel *rows = hil_rows();
     const float *k = in->k + i * d->key_dim, *v = in->v + i * d->value_dim;
-    float keep = d->paces > 1 ? 1 : in->keep[i];
-    if (d->paces > 1) hil_delta_fade(d, in, i, state, state);
+    float keep = d->decays > 1 ? 1 : in->keep[i];
+    if (d->decays > 1) hil_delta_decay(d, in, i, state, state);
     if (d->skip) {
         rows->math.scale(change, v, in->beta[i], d->value_dim);
     } else {

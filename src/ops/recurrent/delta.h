@@ -17,7 +17,7 @@ typedef struct hil_delta {
     const int32_t *first; /* NULL in generation */
     float *rate, *bias;   /* exp(A) and the bias, (H) each */
     float *skip;          /* D, (H), of a state space; else NULL */
-    int64_t paces;        /* numbers of exp(g) of a head: D of channel_delta, else 1 */
+    int64_t decays;       /* numbers of g of a head: D of channel_delta, else 1 */
     float floor;          /* of g, in channel_delta; 0: none */
 } hil_delta;
 
@@ -27,7 +27,7 @@ static inline bool hil_delta_is_space(const hil_op_call *call)
     return call->op == &hil_op_state_space || call->op == &hil_op_state_space_cached;
 }
 
-/* Whether each number of a key has a pace of its own. */
+/* Whether each channel of a key has a decay of its own. */
 static inline bool hil_delta_by_channel(const hil_op_call *call)
 {
     return call->op == &hil_op_channel_delta || call->op == &hil_op_channel_delta_cached;
@@ -76,9 +76,9 @@ static inline bool hil_delta_begins(const hil_delta *d, int64_t b, int64_t t)
 void hil_delta_step(const hil_delta *d, const hil_delta_inputs *in, int64_t i, float *state,
                     float *wrong, float *change);
 
-/* In channel_delta: `out`, which may be `state`, is the state times what position i keeps of it. */
-void hil_delta_fade(const hil_delta *d, const hil_delta_inputs *in, int64_t i, const float *state,
-                    float *out);
+/* In channel_delta: `out`, which may be `state`, is the state times exp(g) of position i. */
+void hil_delta_decay(const hil_delta *d, const hil_delta_inputs *in, int64_t i, const float *state,
+                     float *out);
 
 /* infer of both, after their own checks of inputs and parameters. */
 hil_status hil_delta_infer(hil_op_call *call);

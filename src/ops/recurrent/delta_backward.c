@@ -19,7 +19,7 @@ typedef struct work {
     float *wrong, *change;              /* of the positions of a block, (BLOCK, V) */
     float *dv, *dout, *dchange, *dread; /* (V) */
     float *row, *dots;                  /* (D) */
-    float *faded;                       /* in channel_delta: what is kept of a state, (D V) */
+    float *decayed;                     /* in channel_delta: a state times exp(g), (D V) */
 } work;
 
 /* The gradients of A, of the bias and of D: of each sequence and head. */
@@ -46,7 +46,7 @@ static int64_t layout(const job *j, float *memory, work *w)
         *values[i] = hil_delta_take(memory, &used, d->value_dim);
     w->row = hil_delta_take(memory, &used, d->key_dim);
     w->dots = hil_delta_take(memory, &used, d->key_dim);
-    w->faded = hil_delta_take(memory, &used, d->paces > 1 ? state : 0);
+    w->decayed = hil_delta_take(memory, &used, d->decays > 1 ? state : 0);
     return used;
 }
 
@@ -117,14 +117,14 @@ static float match(const hil_delta *d, const float *x, const float *y)
 }
 
 /* The gradients of b, a, A and the bias in channel_delta. */
-static void write_paces(const job *j, const work *w, const part *p, int64_t i, float dbeta,
-                        const float *after)
+static void write_decays(const job *j, const work *w, const part *p, int64_t i, float dbeta,
+                         const float *after)
 {
     const hil_delta *d = &j->d;
     const hil_op_call *call = d->call;
-    int64_t gate = (p->b * d->length + p->at + i) * d->heads + p->head, n = d->paces;
+    int64_t gate = (p->b * d->length + p->at + i) * d->heads + p->head, n = d->decays;
     int64_t sequence = p->b * d->heads + p->head;
-    const float *before = w->faded;
+    const float *before = w->decayed;
     float db = dbeta * w->in.beta[i] * (1 - w->in.beta[i]);
     for (int64_t c = 0; c < n; ++c) {
         float dg = dot(after + c * d->value_dim, before + c * d->value_dim, d->value_dim);
@@ -165,10 +165,10 @@ static void step_back(const job *j, const work *w, const part *p, int64_t i, flo
     const float *before = w->fine + i % BLOCK * keys * values;
     const float *change = w->change + i % BLOCK * values, *v = w->in.v + i * values;
     const float *wrong = d->skip ? v : w->wrong + i % BLOCK * values;
-    float *dq = p->dq + i * keys, *dk = p->dk + i * keys, keep = d->paces > 1 ? 1 : w->in.keep[i];
-    if (d->paces > 1) {
-        hil_delta_fade(d, &w->in, i, before, w->faded);
-        before = w->faded;
+    float *dq = p->dq + i * keys, *dk = p->dk + i * keys, keep = d->decays > 1 ? 1 : w->in.keep[i];
+    if (d->decays > 1) {
+        hil_delta_decay(d, &w->in, i, before, w->decayed);
+        before = w->decayed;
     }
     const float *dout =
         hil_row_read(&call->dout[0], (row * d->heads + p->head) * values, values, w->dout);
@@ -196,14 +196,14 @@ static void step_back(const job *j, const work *w, const part *p, int64_t i, flo
         add_scaled(dk, keep, w->dots, keys);
         rows->state.update(after, 1, k, w->dread, keys, values);
     }
-    if (d->paces > 1)
-        write_paces(j, w, p, i, dbeta, after);
+    if (d->decays > 1)
+        write_decays(j, w, p, i, dbeta, after);
     else
         write_gates(j, w, p, i, dbeta, match(d, after, before));
     if (hil_delta_begins(d, p->b, p->at + i))
         memset(after, 0, (size_t)(keys * values) * sizeof(float));
-    else if (d->paces > 1)
-        hil_delta_fade(d, &w->in, i, after, after);
+    else if (d->decays > 1)
+        hil_delta_decay(d, &w->in, i, after, after);
     else
         rows->math.scale(after, after, keep, keys * values);
 }
@@ -292,7 +292,7 @@ static void take_scratch(const hil_op_call *call, size_t at, job *j)
         float **to;
         int64_t count;
     } each[] = {{&j->drate, sequences},
-                {&j->dbias, sequences * d->paces},
+                {&j->dbias, sequences * d->decays},
                 {&j->dskip, d->skip ? sequences : 0},
                 {&j->state, sequences * d->key_dim * d->value_dim},
                 {&j->keys, d->batch * d->key_heads * j->parts * HIL_DELTA_CHUNK * 2 * d->key_dim}};
@@ -327,9 +327,9 @@ hil_status hil_delta_backward(hil_op_call *call)
     float *partial[] = {j.drate, j.dbias, j.dskip};
     for (int i = 0; i < call->params; ++i)
         if (!call->param[i].trainable) partial[i] = NULL;
-    if (j.d.paces == 1) return hil_op_gather_vectors(call, partial, j.d.batch, j.d.heads);
+    if (j.d.decays == 1) return hil_op_gather_vectors(call, partial, j.d.batch, j.d.heads);
     float *bias[] = {NULL, partial[1]};
     partial[1] = NULL;
     HIL_TRY(hil_op_gather_vectors(call, partial, j.d.batch, j.d.heads));
-    return hil_op_gather_vectors(call, bias, j.d.batch, j.d.heads * j.d.paces);
+    return hil_op_gather_vectors(call, bias, j.d.batch, j.d.heads * j.d.decays);
 }

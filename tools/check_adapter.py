@@ -25,6 +25,8 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM
 from transformers.utils import logging
 
+from unlisted import register
+
 SEQ = 32
 MOST = 1e-5
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -137,6 +139,7 @@ def main():
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     torch.set_num_threads(1)
+    register()
     with tempfile.TemporaryDirectory() as work:
         good = check_adapters(hilbert, models, work)
         good &= check_quantized(hilbert, models, work)

@@ -17,6 +17,8 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 from transformers.utils import logging
 
+from unlisted import register
+
 PROMPT = 8  # tokens before the generated ones
 
 
@@ -69,6 +71,7 @@ def main():
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     torch.set_num_threads(1)
+    register()
     failed = 0
     for folder, golden in zip(args.pairs[::2], args.pairs[1::2]):
         print(f"{folder}: ", end="", flush=True)

@@ -55,6 +55,7 @@ from transformers.utils import logging
 from golden_configs import FAMILIES, IMAGES, MIXTURES, MODELS, SPACES, VARIANTS, with_images
 from golden_more import MORE
 from golden_recent import RECENT, own_name
+from unlisted import register
 
 SEQ, BATCH, STEPS = 32, 4, 20
 STD = 0.15
@@ -345,6 +346,7 @@ def main():
         os.path.dirname(os.path.abspath(__file__)), "..", "tests", "golden", "models")
     logging.set_verbosity_error()
     logging.disable_progress_bar()
+    register()
     torch.manual_seed(0)
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)

@@ -89,6 +89,7 @@ static const hil_arch *const archs[] = {
     &hil_arch_flint,
     &hil_arch_kolibri1,
     &hil_arch_kimi_linear,
+    &hil_arch_mistral4,
 };
 enum { COUNT = sizeof archs / sizeof *archs };
 
@@ -103,6 +104,14 @@ const hil_arch_names hil_arch_usual_names = {
 const hil_arch_stack hil_arch_usual_stacks[] = {
     HIL_ARCH_STACKED("mlp.experts", "mlp.experts.*.gate_proj.weight",
                      "mlp.experts.*.up_proj.weight", "mlp.experts.*.down_proj.weight"),
+    {.tensor = NULL},
+};
+
+#define EXPERTS "mlp.experts."
+const hil_arch_stack hil_arch_saved_stacks[] = {
+    {EXPERTS "gate_up_proj", EXPERTS "*.gate_proj.weight", 0, 2, false, HIL_FLAT_NOT, true},
+    {EXPERTS "gate_up_proj", EXPERTS "*.up_proj.weight", 1, 2, false, HIL_FLAT_NOT, true},
+    {EXPERTS "down_proj", EXPERTS "*.down_proj.weight", 0, 1, false, HIL_FLAT_NOT, true},
     {.tensor = NULL},
 };
 

@@ -155,14 +155,23 @@ extern const hil_arch hil_arch_gpt2, hil_arch_llama, hil_arch_mistral, hil_arch_
     hil_arch_mamba2, hil_arch_apertus, hil_arch_jais2, hil_arch_nanochat, hil_arch_iquestcoder,
     hil_arch_hyperclovax, hil_arch_granite_swa, hil_arch_gptj, hil_arch_youtu, hil_arch_minicpm3,
     hil_arch_mellum, hil_arch_afmoe, hil_arch_hy_v3, hil_arch_granite_moe_swa, hil_arch_lfm3,
-    hil_arch_axk1, hil_arch_flint, hil_arch_kolibri1, hil_arch_kimi_linear;
+    hil_arch_axk1, hil_arch_flint, hil_arch_kolibri1, hil_arch_kimi_linear, hil_arch_mistral4;
 /* llama.c: reads the sizes, RMSNorm's epsilon, dropout of attention, whether the head is tied,
    hidden_act (SiLU) and rotary embedding. */
 hil_status hil_config_read_usual(const hil_config_reader *r);
 /* llama.c: reads the keys of Llama, for architectures that have those and more. */
 hil_status hil_config_read_llama(const hil_config_reader *r);
+/* mistral.c: reads `keys`, and whether queries grow with their position. */
+hil_status hil_config_growing(const hil_config_reader *r,
+                              hil_status (*keys)(const hil_config_reader *));
+/* What the rotary embeddings of Mistral have where keys are absent. */
+#define HIL_ARCH_GROWING                                                                           \
+    .kind = HIL_ROPE_YARN, .attention_factor = 1, .beta_fast = 32, .beta_slow = 1,                 \
+    .truncate = true, .growth = 0.1
 /* Those of HIL_ARCH_EXPERTS in one tensor. */
 extern const hil_arch_stack hil_arch_usual_stacks[];
+/* The same where they are also saved so. */
+extern const hil_arch_stack hil_arch_saved_stacks[];
 /* Those of HIL_ARCH_BLOCK_SPARSE. */
 extern const hil_arch_stack hil_arch_block_sparse_stacks[];
 /* granite_moe.c: those of Granite. */

@@ -64,10 +64,10 @@ typedef struct hil_rope_config {
     float short_factor[HIL_ROPE_FACTORS], long_factor[HIL_ROPE_FACTORS];
 } hil_rope_config;
 
-/* Queries at position p are multiplied by 1 + factor * log(1 + floor((p + 1) / from)). */
+/* Queries at position p are multiplied by 1 + factor * log(1 + floor((p + shift) / from)). */
 typedef struct hil_growth_config {
     double factor; /* 0: they are not */
-    int64_t from;
+    int64_t from, shift;
 } hil_growth_config;
 
 /* Keys and values from a latent vector: [Note: latent attention] in latent.h. */
@@ -147,7 +147,7 @@ typedef struct hil_config {
     uint64_t still[HIL_LAYER_WORDS];  /* bit set: the layer has no rotary embedding */
     int64_t chunk; /* of layers whose positions see only those of their own chunk; 0: none */
     uint64_t chunks[HIL_LAYER_WORDS]; /* bit set: the layer has such chunks */
-    hil_growth_config growth;         /* of queries in layers without rotary embedding */
+    hil_growth_config growth; /* of queries, in latent attention or without rotary embedding */
     double norm_eps, init_std;
     double embedding_std; /* the same of the embedding; 0: init_std */
     hil_activation activation;

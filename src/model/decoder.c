@@ -46,7 +46,7 @@ typedef struct layer {
     hil_mamba mamba;              /* likewise */
     bool mixes, feeds;            /* it has attention or what is in its place; an MLP */
     const hil_rope_table *rope;   /* NULL: none */
-    const hil_rope_table *growth; /* of queries that do not turn; NULL: they do not grow */
+    const hil_rope_table *growth; /* of queries; NULL: they do not grow, or `rope` does it */
     hil_attention_options attention;
 } layer;
 
@@ -109,6 +109,12 @@ static hil_status split_heads(hil_tape *t, hil_value *x, int64_t heads, hil_valu
     return hil_reshape(t, x, 4, shape, y);
 }
 
+static hil_status grow(hil_tape *t, const layer *l, hil_value **q)
+{
+    if (!l->growth) return HIL_OK;
+    return hil_rope_with(t, *q, l->growth->frequency, &l->growth->query, q);
+}
+
 /* From the projection to q or k: split into heads, normalise, rotate; or rotate first. */
 static hil_status turn(hil_tape *t, const layer *l, bool query, hil_value **x)
 {
@@ -123,8 +129,7 @@ static hil_status turn(hil_tape *t, const layer *l, bool query, hil_value **x)
         const hil_rope_options *options = query ? &l->rope->query : &l->rope->options;
         HIL_TRY(hil_rope_with(t, *x, l->rope->frequency, options, x));
     }
-    if (query && l->growth)
-        HIL_TRY(hil_rope_with(t, *x, l->growth->frequency, &l->growth->query, x));
+    if (query) HIL_TRY(grow(t, l, x));
     return c->qk_norm == HIL_QK_NORM_TURNED && l->rope ? normalize(t, c, n, *x, x) : HIL_OK;
 }
 
@@ -162,6 +167,7 @@ static hil_status attend(hil_tape *t, const layer *l, hil_value *x, hil_value **
     if (c->attention_in > 0) HIL_TRY(hil_scale(t, x, c->attention_in, &x));
     if (l->latent.kv_down) {
         HIL_TRY(hil_latent_project(t, &l->latent, l->rope, x, part));
+        HIL_TRY(grow(t, l, &part[0]));
     } else if (l->qkv.weight) {
         HIL_TRY(project_fused(t, l, x, part));
         HIL_TRY(turn(t, l, true, &part[0]));
@@ -317,10 +323,8 @@ static void set_options(layer *l, const hil_config *c, int64_t n, const ropes *t
     l->after_mlp.factor = c->residual_scale > 0 ? c->residual_scale : c->mlp_out;
     l->mixes = hil_config_mixes(c, n);
     l->feeds = hil_config_feeds(c, n);
-    if (hil_config_turns(c, n))
-        l->rope = slides && c->has_local ? &tables->sliding : &tables->full;
-    else if (c->growth.factor != 0)
-        l->growth = &tables->growth;
+    if (hil_config_turns(c, n)) l->rope = slides && c->has_local ? &tables->sliding : &tables->full;
+    if (c->growth.factor != 0 && (!l->rope || c->latent.kv_rank)) l->growth = &tables->growth;
     hil_attention_defaults(&l->attention);
     l->attention.window = hil_config_window(c, n);
     l->attention.chunk = hil_config_chunk(c, n);

@@ -1,7 +1,7 @@
 /* deepseek.c - DeepSeek-V2 and V3: latent attention, and experts that are chosen from the best
    groups of them. V3 chooses by sigmoids and a bias that is not trained. GLM-4.7-Flash is V3 with
    other sizes; A.X K1 normalises what mixtures give. Youtu-LLM and MiniCPM3 have the attention
-   without experts. */
+   without experts. In Mistral 4 queries grow with their position. */
 #include "model/build.h"
 
 #include <math.h>
@@ -42,6 +42,23 @@ static hil_status read_heads(const hil_config_reader *r)
     return HIL_OK;
 }
 
+/* Of Mistral 4 the part of a head that turns may be said twice. */
+static hil_status read_turning(const hil_config_reader *r)
+{
+    hil_config *c = r->config;
+    int64_t turning = c->head_dim;
+    if (!(c->rope.partial > 0)) return hil_config_rope(r);
+    c->head_dim = hil_config_key_dim(c);
+    c->rope.partial = (double)turning / (double)c->head_dim;
+    HIL_TRY(hil_config_rope(r));
+    if (hil_config_rope_dims(c, &c->rope) != turning)
+        return hil_config_refuse(r, "partial_rotary_factor",
+                                 "of a head is not \"qk_rope_head_dim\"");
+    c->head_dim = turning;
+    c->rope.partial = 0;
+    return HIL_OK;
+}
+
 static hil_status read_common(const hil_config_reader *r)
 {
     hil_config *c = r->config;
@@ -50,7 +67,7 @@ static hil_status read_common(const hil_config_reader *r)
     HIL_TRY(hil_config_attention_bias(r));
     HIL_TRY(hil_config_refuse_flag(r, "mlp_bias"));
     HIL_TRY(hil_config_activation(r, "hidden_act", 1u << HIL_SILU));
-    HIL_TRY(hil_config_rope(r));
+    HIL_TRY(read_turning(r));
     c->attention_scale = 1 / sqrt((double)hil_config_key_dim(c));
     if (c->rope.score_factor > 0) c->attention_scale *= c->rope.score_factor;
     return HIL_OK;
@@ -217,6 +234,54 @@ const hil_arch hil_arch_axk1 = {
         },
     .read = read_axk1,
     HIL_ARCH_GROUPED,
+};
+
+static hil_status read_mistral4_keys(const hil_config_reader *r)
+{
+    if (json_is_null(json_object_get(r->object, "norm_topk_prob")))
+        r->config->mixture.normalized = false;
+    return read_grouped(r, 0);
+}
+
+static hil_status read_mistral4(const hil_config_reader *r)
+{
+    hil_config *c = r->config;
+    HIL_TRY(hil_config_growing(r, read_mistral4_keys));
+    if (c->latent.still % 2) return hil_config_refuse(r, "qk_nope_head_dim", "must be even");
+    c->growth = (hil_growth_config){c->rope.growth, c->rope.original_positions, 0};
+    c->rope.growth = 0;
+    return HIL_OK;
+}
+
+const hil_arch hil_arch_mistral4 = {
+    .name = "mistral4",
+    .class_name = "Mistral4ForCausalLM",
+    .defaults =
+        &(const hil_config){.activation = HIL_SILU,
+                            .interleaved = true,
+                            .frozen_pad = true,
+                            .kv_heads = 32,
+                            .head_dim = 64,
+                            .max_positions = 1048576,
+                            .rope = {HIL_ARCH_GROWING, .theta = 10000, .factor = 128,
+                                     .original_positions = 8192, .score_factor = 2.2058280296038424,
+                                     .partial = 1},
+                            .latent = {.q_rank = 1024, .kv_rank = 256, .still = 64, .value = 128},
+                            .mixture = {.experts = 128,
+                                        .chosen = 4,
+                                        .width = 2048,
+                                        .normalized = true,
+                                        .pairs = true,
+                                        .groups = 1,
+                                        .groups_chosen = 1},
+                            .bos = 1,
+                            .eos = 2,
+                            .pad = 11},
+    .names = &names,
+    .read = read_mistral4,
+    .mixture = &(const hil_mixture_names){HIL_ARCH_SHARED_EXPERTS},
+    .stacks = hil_arch_saved_stacks,
+    .build = hil_build_decoder,
 };
 
 static hil_status read_youtu(const hil_config_reader *r)

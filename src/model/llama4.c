@@ -35,7 +35,7 @@ static hil_status read_growth(const hil_config_reader *r)
 {
     hil_config *c = r->config;
     bool on = true;
-    c->growth = (hil_growth_config){0.1, 8192};
+    c->growth = (hil_growth_config){0.1, 8192, 1};
     HIL_TRY(hil_config_bool(r, "attn_temperature_tuning", &on));
     HIL_TRY(hil_config_size(r, "floor_scale", NULL, HIL_CONFIG_POSITIONS_MAX, &c->growth.from));
     HIL_TRY(hil_config_real(r, "attn_scale", 0, 1e9, &c->growth.factor));

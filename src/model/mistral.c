@@ -16,12 +16,13 @@ static hil_status read_ministral(const hil_config_reader *r)
     return hil_config_layer_types(r);
 }
 
-static hil_status read_ministral3(const hil_config_reader *r)
+hil_status hil_config_growing(const hil_config_reader *r,
+                              hil_status (*keys)(const hil_config_reader *))
 {
     bool given = hil_config_has_rope(r);
     hil_rope_config *rope = &r->config->rope;
     if (given) rope->theta = 10000;
-    HIL_TRY(read(r));
+    HIL_TRY(keys(r));
     if (!given) {
         rope->theta = r->config->arch->defaults->rope.theta;
         return HIL_OK;
@@ -30,6 +31,11 @@ static hil_status read_ministral3(const hil_config_reader *r)
     HIL_TRY(hil_config_rope_real(r, "llama_4_scaling_beta", &rope->growth));
     if (rope->growth == 0 || rope->kind == HIL_ROPE_YARN) return HIL_OK;
     return hil_config_refuse(r, "llama_4_scaling_beta", "needs the type yarn");
+}
+
+static hil_status read_ministral3(const hil_config_reader *r)
+{
+    return hil_config_growing(r, read);
 }
 
 static const hil_config defaults = {.activation = HIL_SILU,
@@ -69,15 +75,8 @@ const hil_arch hil_arch_ministral3 = {
                                     .max_positions = 262144,
                                     .kv_heads = 8,
                                     .head_dim = 128,
-                                    .rope = {.kind = HIL_ROPE_YARN,
-                                             .theta = 1e6,
-                                             .factor = 16,
-                                             .original_positions = 16384,
-                                             .attention_factor = 1,
-                                             .beta_fast = 32,
-                                             .beta_slow = 1,
-                                             .truncate = true,
-                                             .growth = 0.1},
+                                    .rope = {HIL_ARCH_GROWING, .theta = 1e6, .factor = 16,
+                                             .original_positions = 16384},
                                     .bos = 1,
                                     .eos = 2,
                                     .pad = 11},

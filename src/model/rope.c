@@ -90,12 +90,13 @@ hil_status hil_build_rope(hil_model *model, const hil_config *c, const hil_rope_
 hil_status hil_build_growth(hil_model *model, const hil_config *c, hil_rope_table *out)
 {
     float *still;
-    HIL_TRY(hil_model_alloc(model, (size_t)(c->head_dim / 2) * sizeof *still, (void **)&still));
+    size_t pairs = (size_t)hil_config_key_dim(c) / 2;
+    HIL_TRY(hil_model_alloc(model, pairs * sizeof *still, (void **)&still));
     out->frequency = still;
     hil_rope_defaults(&out->options);
     out->query = out->options;
     out->query.growth = c->growth.factor;
     out->query.growth_from = c->growth.from;
-    out->query.growth_shift = 1;
+    out->query.growth_shift = c->growth.shift;
     return HIL_OK;
 }

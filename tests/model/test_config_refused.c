@@ -331,6 +331,31 @@ static hil_config parse_latent(const char *type, const char *keys)
     return config;
 }
 
+static void refuse_latent(const char *type, const char *keys, const char *words)
+{
+    char json[2048];
+    hil_config config;
+    make_latent(json, type, keys);
+    CHECK_FAILS(hil_config_parse(&config, json, strlen(json), "t"), HIL_ERR_INPUT, words);
+}
+
+static void check_mistral4(void)
+{
+    hil_config c = parse_latent("mistral4", ",\"rope_theta\":500");
+    CHECK_NEAR(c.rope.theta, 10000, 0);
+    CHECK_NEAR(c.growth.factor, 0.1, 0);
+    CHECK_NEAR(c.rope.growth + c.rope.partial, 0, 0);
+    CHECK_NEAR(c.attention_scale, pow(0.1 * log(128) + 1, 2) / sqrt(128), 1e-12);
+    CHECK(c.mixture.normalized && !c.mixture.sigmoid && c.mixture.dense[0] == 0);
+    CHECK_INT(c.head_dim + c.growth.from, 64 + 8192);
+    CHECK(!parse_latent("mistral4", ",\"norm_topk_prob\":null").mixture.normalized);
+    refuse_latent("mistral4", ",\"qk_nope_head_dim\":65", "\"qk_nope_head_dim\" must be even");
+    refuse_latent("mistral4",
+                  ",\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":2,"
+                  "\"partial_rotary_factor\":0.25}",
+                  "\"partial_rotary_factor\" of a head is not \"qk_rope_head_dim\"");
+}
+
 static void check_newer_defaults(void)
 {
     hil_config c;
@@ -403,10 +428,7 @@ static void check_recent_defaults(void)
     CHECK(c.no_post_norms && c.own_gate == HIL_OWN_GATE_NONE);
     c = parse_latent("axk1", ",\"norm_topk_prob\":null");
     CHECK(!c.mixture.normalized && c.mixture_post_norms);
-    char json[2048];
-    make_latent(json, "axk1", ",\"head_dim\":32");
-    CHECK_FAILS(hil_config_parse(&c, json, strlen(json), "t"), HIL_ERR_INPUT,
-                "\"head_dim\" is not \"qk_rope_head_dim\"");
+    refuse_latent("axk1", ",\"head_dim\":32", "\"head_dim\" is not \"qk_rope_head_dim\"");
     c = parse_latent("axk1", "");
     CHECK_INT(c.mixture.dense[0], 1);
     c = parse_latent("kimi_linear", ",\"moe_renormalize\":null");
@@ -421,20 +443,17 @@ static void check_recent_defaults(void)
     CHECK_INT(c.delta.key_heads * c.delta.value_dim, 72);
     CHECK_INT(c.delta.kernel, 5);
     CHECK_INT(c.mixture.experts, 16);
-    make_latent(json, "kimi_linear",
-                ",\"linear_attn_config\":{\"full_attn_layers\":[1],"
-                "\"kda_layers\":[1]}");
-    CHECK_FAILS(hil_config_parse(&c, json, strlen(json), "t"), HIL_ERR_INPUT,
-                "do not name every layer once");
-    make_latent(json, "kimi_linear",
-                ",\"linear_attn_config\":{\"full_attn_layers\":[3],"
-                "\"kda_layers\":[1]}");
-    CHECK_FAILS(hil_config_parse(&c, json, strlen(json), "t"), HIL_ERR_INPUT,
-                "\"full_attn_layers\" names a layer that does not exist");
-    make_latent(json, "kimi_linear", ",\"linear_head_dim\":1");
-    CHECK_FAILS(hil_config_parse(&c, json, strlen(json), "t"), HIL_ERR_INPUT, "must be 2 or more");
-    make_latent(json, "kimi_linear", ",\"linear_head_dim\":65536,\"linear_num_heads\":65536");
-    CHECK_FAILS(hil_config_parse(&c, json, strlen(json), "t"), HIL_ERR_INPUT, "are too large");
+    refuse_latent("kimi_linear",
+                  ",\"linear_attn_config\":{\"full_attn_layers\":[1],"
+                  "\"kda_layers\":[1]}",
+                  "do not name every layer once");
+    refuse_latent("kimi_linear",
+                  ",\"linear_attn_config\":{\"full_attn_layers\":[3],"
+                  "\"kda_layers\":[1]}",
+                  "\"full_attn_layers\" names a layer that does not exist");
+    refuse_latent("kimi_linear", ",\"linear_head_dim\":1", "must be 2 or more");
+    refuse_latent("kimi_linear", ",\"linear_head_dim\":65536,\"linear_num_heads\":65536",
+                  "are too large");
     c = parse("flint", "");
     CHECK_INT(c.mixture.dense[0], 3);
     CHECK(!hil_config_turns(&c, 0) && !hil_config_turns(&c, 1));
@@ -453,5 +472,6 @@ int main(void)
     check_beside();
     check_newer_defaults();
     check_recent_defaults();
+    check_mistral4();
     return 0;
 }

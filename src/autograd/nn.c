@@ -2,8 +2,6 @@
 #include "autograd/batch_input.h"
 #include "base/sized.h"
 
-#include <math.h>
-#include <string.h>
 
 hil_value *hil_batch_tokens(hil_tape *tape)
 {
@@ -134,74 +132,6 @@ hil_status hil_rope_with(hil_tape *t, hil_value *x, const float *frequency,
                           y);
 }
 
-/* The cache slot of the next attention call, whose keys have this shape. The first pass allocates
-   the slots. */
-static hil_status cache_slot(hil_tape *t, const hil_shape *shape, hil_cached_attr *attr)
-{
-    hil_kv_cache *cache = t->context->cache;
-    if (shape->dim[1] > cache->positions - cache->length)
-        return hil_fail(HIL_ERR_USAGE, "the key/value cache holds %lld positions, no more",
-                        (long long)cache->positions);
-    size_t slot = cache->next++;
-    assert(slot < cache->capacity);
-    if (slot == cache->count) {
-        size_t bytes = (size_t)(shape->dim[0] * cache->positions * shape->dim[2] * shape->dim[3]) *
-                       hil_dtype_size(t->context->compute);
-        HIL_TRY(hil_buffers_take(t->context->buffers, bytes, &cache->k[slot]));
-        hil_status status = hil_buffers_take(t->context->buffers, bytes, &cache->v[slot]);
-        if (status != HIL_OK) hil_buffers_give(t->context->buffers, cache->k[slot]);
-        HIL_TRY(status);
-        ++cache->count;
-    }
-    attr->k = cache->k[slot];
-    attr->v = cache->v[slot];
-    attr->capacity = cache->positions;
-    attr->length = cache->length;
-    return HIL_OK;
-}
-
-void hil_attention_defaults_sized(hil_attention_options *options, size_t size)
-{
-    const hil_attention_options defaults = {0};
-    hil_sized_fill(options, size, &defaults, sizeof defaults);
-}
-
-/* `apply` has the inputs, q, k and v or qkv; `keys` is the shape of the keys. */
-static hil_status attend(hil_tape *t, hil_apply *apply, const hil_shape *keys,
-                         const hil_attention_options *options, hil_value **y)
-{
-    hil_attention_options own;
-    hil_attention_defaults(&own);
-    if (options) HIL_TRY(hil_sized_take(&own, sizeof own, options, "hil_attention"));
-    options = &own;
-    double scale = options->scale > 0 ? options->scale : 1 / sqrt((double)keys->dim[3]);
-    hil_cached_attr cached = {
-        .scale = scale, .window = options->window, .cap = options->cap, .chunk = options->chunk};
-    hil_attention_attr attr = {scale, options->window, t->context->training ? options->dropout : 0,
-                               options->cap, options->chunk};
-    apply->outs = 1;
-    apply->params = options->sinks ? 1 : 0;
-    apply->param[0] = options->sinks;
-    if (t->context->mode == HIL_MODE_GENERATE) {
-        HIL_TRY(cache_slot(t, keys, &cached));
-        apply->op = &hil_op_attention_cached;
-        apply->attr = &cached;
-    } else {
-        apply->op = &hil_op_attention;
-        apply->attr = &attr;
-        apply->in[apply->ins++] = t->batch[3];
-    }
-    return hil_tape_apply(t, apply, y);
-}
-
-hil_status hil_attention_packed(hil_tape *t, hil_value *qkv, const hil_attention_options *options,
-                                hil_value **y)
-{
-    hil_shape keys = qkv->tensor.shape;
-    keys.dim[2] /= 3;
-    return attend(t, &(hil_apply){.ins = 1, .in = {qkv}}, &keys, options, y);
-}
-
 hil_status hil_gelu(hil_tape *t, hil_value *x, hil_gelu_kind kind, hil_value **y)
 {
     hil_gelu_attr attr = {kind == HIL_GELU_APPROXIMATE};
@@ -283,33 +213,14 @@ hil_status hil_split(hil_tape *t, hil_value *x, int parts, const int64_t *sizes,
     return hil_tape_apply(t, &(hil_apply){&hil_op_split, &attr, 1, parts, 0, {x}, {NULL}}, y);
 }
 
-static hil_status join(hil_tape *t, int parts, hil_value *const *x, int64_t cols, hil_value **y)
-{
-    hil_join_attr attr = {cols};
-    hil_apply apply = {.op = &hil_op_join, .attr = &attr, .ins = parts, .outs = 1};
-    for (int i = 0; i < parts; ++i) apply.in[i] = x[i];
-    return hil_tape_apply(t, &apply, y);
-}
-
 hil_status hil_join(hil_tape *t, int parts, hil_value *const *x, hil_value **y)
 {
     if (parts < 1 || parts > HIL_OP_TENSORS)
         return hil_fail(HIL_ERR_USAGE, "join: %d parts, expected 1 to %d", parts, HIL_OP_TENSORS);
-    return join(t, parts, x, 0, y);
-}
-
-/* Values whose heads are smaller than those of keys get zeros, which stay zeros. */
-hil_status hil_attention(hil_tape *t, hil_value *q, hil_value *k, hil_value *v,
-                         const hil_attention_options *options, hil_value **y)
-{
-    int64_t dim = hil_shape_cols(&k->tensor.shape), own = hil_shape_cols(&v->tensor.shape);
-    if (own < dim) HIL_TRY(join(t, 1, &v, dim, &v));
-    HIL_TRY(attend(t, &(hil_apply){.ins = 3, .in = {q, k, v}}, &k->tensor.shape, options, y));
-    if (own >= dim) return HIL_OK;
-    hil_value *part[2];
-    HIL_TRY(hil_split(t, *y, 2, (int64_t[]){own, dim - own}, part));
-    *y = part[0];
-    return HIL_OK;
+    hil_join_attr attr = {0};
+    hil_apply apply = {.op = &hil_op_join, .attr = &attr, .ins = parts, .outs = 1};
+    for (int i = 0; i < parts; ++i) apply.in[i] = x[i];
+    return hil_tape_apply(t, &apply, y);
 }
 
 hil_status hil_add(hil_tape *t, hil_value *x, hil_value *y, hil_value **sum)

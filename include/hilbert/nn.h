@@ -106,6 +106,9 @@ HIL_API hil_status hil_embedding(hil_tape *t, hil_value *ids, hil_param *table, 
 /* The same; the row `pad` of the table gets no gradient from it. -1: every row gets one. */
 HIL_API hil_status hil_embedding_padded(hil_tape *t, hil_value *ids, hil_param *table, int64_t pad,
                                         hil_value **y);
+/* hil_embedding of ids + shift: tables of positions may have rows before that of position 0. */
+HIL_API hil_status hil_embedding_shifted(hil_tape *t, hil_value *ids, hil_param *table,
+                                         int64_t shift, hil_value **y);
 HIL_API hil_status hil_linear(hil_tape *t, hil_value *x, hil_param *weight, hil_param *bias,
                               hil_value **y); /* bias may be NULL */
 /* residual + linear, rounded once: cheaper than linear and add. */
@@ -221,7 +224,8 @@ HIL_API hil_status hil_swiglu_clamped(hil_tape *t, hil_value *gate, hil_value *u
 /* gelu(gate) * up */
 HIL_API hil_status hil_geglu(hil_tape *t, hil_value *gate, hil_value *up, hil_gelu_kind kind,
                              hil_value **y);
-/* The square of positive numbers, 0 for others. */
+/* Positive numbers, or their squares; 0 for others. */
+HIL_API hil_status hil_relu(hil_tape *t, hil_value *x, hil_value **y);
 HIL_API hil_status hil_relu_squared(hil_tape *t, hil_value *x, hil_value **y);
 /* a x x + beta x for positive x, else b (exp(min(x, eps)) - 1 - x) + beta x, where a is the
    softplus of `positive`, b that of `negative` plus beta. All are one number; beta and eps are

@@ -45,7 +45,14 @@ hil_status hil_embedding(hil_tape *t, hil_value *ids, hil_param *table, hil_valu
 hil_status hil_embedding_padded(hil_tape *t, hil_value *ids, hil_param *table, int64_t pad,
                                 hil_value **y)
 {
-    hil_embedding_attr attr = {pad};
+    hil_embedding_attr attr = {.pad = pad};
+    return hil_tape_apply(t, &(hil_apply){&hil_op_embedding, &attr, 1, 1, 1, {ids}, {table}}, y);
+}
+
+hil_status hil_embedding_shifted(hil_tape *t, hil_value *ids, hil_param *table, int64_t shift,
+                                 hil_value **y)
+{
+    hil_embedding_attr attr = {.pad = -1, .shift = shift};
     return hil_tape_apply(t, &(hil_apply){&hil_op_embedding, &attr, 1, 1, 1, {ids}, {table}}, y);
 }
 
@@ -155,6 +162,11 @@ hil_status hil_geglu(hil_tape *t, hil_value *gate, hil_value *up, hil_gelu_kind 
 {
     hil_gelu_attr attr = {kind == HIL_GELU_APPROXIMATE};
     return hil_tape_apply(t, &(hil_apply){&hil_op_geglu, &attr, 2, 1, 0, {gate, up}, {NULL}}, y);
+}
+
+hil_status hil_relu(hil_tape *t, hil_value *x, hil_value **y)
+{
+    return hil_tape_apply(t, &(hil_apply){&hil_op_relu, NULL, 1, 1, 0, {x}, {NULL}}, y);
 }
 
 hil_status hil_relu_squared(hil_tape *t, hil_value *x, hil_value **y)

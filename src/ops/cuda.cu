@@ -23,6 +23,7 @@ static const hil_op_kernel *const kernels[] = {
     &hil_cuda_geglu,
     &hil_cuda_multiply,
     &hil_cuda_softcap,
+    &hil_cuda_relu,
     &hil_cuda_relu_squared,
     &hil_cuda_xielu,
     &hil_cuda_split,

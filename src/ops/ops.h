@@ -7,10 +7,11 @@
 
 #include "ops/op.h"
 
-/* in: ids (B, T) int32; param 0: table (V, C); out: (B, T, C). The row `pad` of the table gets no
-   gradient. */
+/* in: ids (B, T) int32; param 0: table (V, C); out: (B, T, C), the rows ids + shift. The row `pad`
+   of the table gets no gradient. */
 typedef struct hil_embedding_attr {
     int64_t pad; /* -1: none */
+    int64_t shift;
 } hil_embedding_attr;
 extern const hil_op hil_op_embedding;
 
@@ -179,8 +180,8 @@ extern const hil_op hil_op_swiglu_clamped;
 /* in: gate, up; attr: hil_gelu_attr; out: gelu(gate) * up. */
 extern const hil_op hil_op_geglu;
 
-/* in: x; out: the square of positive numbers, 0 for others. */
-extern const hil_op hil_op_relu_squared;
+/* in: x; out: positive numbers, or their squares; 0 for others. */
+extern const hil_op hil_op_relu, hil_op_relu_squared;
 /* in: x; params: p, n, beta and eps, one number each, the last two not trained; out: a x x + beta x
    for positive x, else b (exp(min(x, eps)) - 1 - x) + beta x, where a is the softplus of p, and b
    that of n plus beta. */

@@ -46,7 +46,7 @@ static void check_embedding(int64_t batch, int64_t length, int64_t rows, int64_t
     int32_t *ids = malloc((size_t)(batch * length) * sizeof *ids);
     for (int64_t i = 0; i < batch * length; ++i)
         ids[i] = i % 3 == 0 ? 1 : (int32_t)(i * 7919 % rows);
-    hil_embedding_attr pad = {1};
+    hil_embedding_attr pad = {.pad = 1}, shift = {.pad = -1, .shift = 2};
     gpu_case c = {.name = "embedding",
                   .op = &hil_op_embedding,
                   .ins = 1,
@@ -59,6 +59,9 @@ static void check_embedding(int64_t batch, int64_t length, int64_t rows, int64_t
                   .tile_rows = {tile_rows}};
     gpu_check_dtypes(c);
     c.name = "embedding with a pad id", c.attr = &pad;
+    gpu_check_dtypes(c);
+    c.name = "embedding with a shift", c.attr = &shift;
+    c.rows[0] += 2;
     gpu_check_dtypes(c);
     free(ids);
 }

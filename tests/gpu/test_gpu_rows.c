@@ -66,6 +66,8 @@ static void check_gates(hil_shape shape)
                     .in = {shape},
                     .spread = 6};
     gpu_check_dtypes(one);
+    one.name = "relu", one.op = &hil_op_relu, one.attr = NULL;
+    gpu_check_dtypes(one);
     one.name = "relu squared", one.op = &hil_op_relu_squared, one.attr = NULL;
     gpu_check_dtypes(one);
     one.name = "split", one.op = &hil_op_split, one.attr = &parts, one.outs = 3;

@@ -1,11 +1,13 @@
-/* test_embedding.c - rows by id, ids that repeat, tables in tiles. */
+/* test_embedding.c - rows by id, ids that repeat, tables in tiles, shifted ids. */
 #include "ops/op_refused.h"
 
 static void reference(const op_case *c, double *const *in, double *const *param, double *const *out)
 {
     int64_t count = hil_shape_count(&c->in_shape[0]), n = c->cols[0];
+    int64_t shift = c->attr ? ((const hil_embedding_attr *)c->attr)->shift : 0;
     for (int64_t r = 0; r < count; ++r)
-        for (int64_t i = 0; i < n; ++i) out[0][r * n + i] = param[0][(int64_t)in[0][r] * n + i];
+        for (int64_t i = 0; i < n; ++i)
+            out[0][r * n + i] = param[0][((int64_t)in[0][r] + shift) * n + i];
 }
 
 static const int32_t ids[] = {3, 0, 3, 9, 3, 1, 9, 3, 8, 0, 3, 2};
@@ -13,7 +15,7 @@ static const int32_t ids[] = {3, 0, 3, 9, 3, 1, 9, 3, 8, 0, 3, 2};
 /* The row of the pad id gets no gradient; the others get theirs. */
 static void check_pad(void)
 {
-    static const hil_embedding_attr none = {-1}, pad = {3};
+    static const hil_embedding_attr none = {.pad = -1}, pad = {.pad = 3};
     op_case c = {.op = &hil_op_embedding,
                  .attr = &none,
                  .ins = 1,
@@ -62,6 +64,10 @@ int main(void)
                      .ids = {ids},
                      .rows = {s[2]},
                      .cols = {s[3]}};
+        op_check_dtypes(c);
+        static const hil_embedding_attr shift = {.pad = -1, .shift = 2};
+        c.attr = &shift;
+        c.rows[0] += 2;
         op_check_dtypes(c);
         c.frozen[0] = true;
         op_check_dtypes(c);

@@ -1,5 +1,5 @@
-/* test_gates.c - products of two inputs (multiply, GeGLU, gates of rows), squared ReLU and the soft
-   cap, with their gradients. */
+/* test_gates.c - products of two inputs (multiply, GeGLU, gates of rows), ReLU, its square and the
+   soft cap, with their gradients. */
 #include "ops/op_refused.h"
 
 static void product(const op_case *c, double *const *in, double *const *param, double *const *out)
@@ -17,6 +17,12 @@ static void geglu(const op_case *c, double *const *in, double *const *param, dou
         double part = tanh_form ? tanh(u) : erf(x / sqrt(2));
         out[0][i] = 0.5 * x * (1 + part) * in[1][i];
     }
+}
+
+static void positive(const op_case *c, double *const *in, double *const *param, double *const *out)
+{
+    (void)param;
+    for (int64_t i = 0; i < hil_shape_count(&c->in_shape[0]); ++i) out[0][i] = fmax(in[0][i], 0);
 }
 
 static void squared(const op_case *c, double *const *in, double *const *param, double *const *out)
@@ -95,6 +101,7 @@ int main(void)
         {.op = &hil_op_geglu, .attr = &tanh_form, .reference = geglu, .ins = 2, .spread = 4},
         {.op = &hil_op_geglu, .attr = &erf_form, .reference = geglu, .ins = 2, .spread = 4},
         {.op = &hil_op_sigmoid_gate, .reference = gated_apart, .ins = 2, .spread = 3},
+        {.op = &hil_op_relu, .reference = positive, .ins = 1},
         {.op = &hil_op_relu_squared, .reference = squared, .ins = 1},
         {.op = &hil_op_softcap, .attr = &low, .reference = capped, .ins = 1, .spread = 4},
         {.op = &hil_op_softcap, .attr = &high, .reference = capped, .ins = 1, .spread = 40},

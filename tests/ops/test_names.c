@@ -32,6 +32,7 @@ int main(void)
                                  &hil_op_geglu,
                                  &hil_op_multiply,
                                  &hil_op_softcap,
+                                 &hil_op_relu,
                                  &hil_op_relu_squared,
                                  &hil_op_xielu,
                                  &hil_op_split,

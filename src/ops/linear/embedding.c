@@ -29,6 +29,14 @@ typedef struct job {
     int64_t first, last;
 } job;
 
+/* The row of the table at place r. */
+static int64_t row_at(const hil_op_call *call, int64_t r)
+{
+    const hil_embedding_attr *attr = call->attr;
+    const int32_t *ids = call->in[0].data;
+    return ids[r] + (attr ? attr->shift : 0);
+}
+
 static job tile_job(const hil_op_call *call, int64_t tile)
 {
     const hil_op_param *p = &call->param[0];
@@ -42,21 +50,22 @@ static void copy_rows(void *context, int64_t task, int thread)
     (void)thread;
     const job *j = context;
     const hil_op_call *call = j->call;
-    const int32_t *ids = call->in[0].data;
     int64_t count = hil_shape_count(&call->in[0].shape), cols = call->param[0].cols;
     for (int64_t r = task * TASK_ROWS; r < (task + 1) * TASK_ROWS && r < count; ++r) {
-        if (ids[r] < j->first || ids[r] >= j->last) continue;
-        hil_row_copy(&call->out[0], r * cols, &j->table, (ids[r] - j->first) * cols, cols, false);
+        int64_t row = row_at(call, r);
+        if (row < j->first || row >= j->last) continue;
+        hil_row_copy(&call->out[0], r * cols, &j->table, (row - j->first) * cols, cols, false);
     }
 }
 
 static hil_status check_ids(const hil_op_call *call, int64_t count)
 {
-    const int32_t *ids = call->in[0].data;
-    for (int64_t r = 0; r < count; ++r)
-        if (ids[r] < 0 || ids[r] >= call->param[0].rows)
-            return hil_fail(HIL_ERR_INPUT, "embedding: id %d is outside the table of %lld rows",
-                            (int)ids[r], (long long)call->param[0].rows);
+    for (int64_t r = 0; r < count; ++r) {
+        int64_t row = row_at(call, r);
+        if (row < 0 || row >= call->param[0].rows)
+            return hil_fail(HIL_ERR_INPUT, "embedding: id %lld is outside the table of %lld rows",
+                            (long long)row, (long long)call->param[0].rows);
+    }
     return HIL_OK;
 }
 
@@ -90,16 +99,16 @@ static void add_columns(void *context, int64_t task, int thread)
     (void)thread;
     const job *j = context;
     const hil_op_call *call = j->call;
-    const int32_t *ids = call->in[0].data;
     int64_t count = hil_shape_count(&call->in[0].shape), cols = call->param[0].cols;
     int64_t c = task * TASK_COLS, n = cols - c < TASK_COLS ? cols - c : TASK_COLS;
     const hil_embedding_attr *attr = call->attr;
     int64_t pad = attr ? attr->pad : -1;
     float buffer[TASK_COLS];
     for (int64_t r = 0; r < count; ++r) {
-        if (ids[r] < j->first || ids[r] >= j->last || ids[r] == pad) continue;
+        int64_t row = row_at(call, r);
+        if (row < j->first || row >= j->last || row == pad) continue;
         const float *dy = hil_row_read(&call->dout[0], r * cols + c, n, buffer);
-        float *sum = j->sum + (ids[r] - j->first) * cols + c;
+        float *sum = j->sum + (row - j->first) * cols + c;
         hil_rows()->math.add(sum, sum, dy, n);
     }
 }

@@ -15,7 +15,8 @@ typedef struct gather {
     const int32_t *ids;
     int64_t count, cols, runs; /* runs of HIL_WIDE in a row */
     int64_t first, last, rows;
-    int64_t pad; /* the id whose row gets no gradient */
+    int64_t pad;   /* the row that gets no gradient */
+    int64_t shift; /* added to ids */
     hil_view table, out;
     hil_cuda_fault *fault;
 } gather;
@@ -24,7 +25,7 @@ static __global__ void __launch_bounds__(THREADS) copy_rows(const gather g)
 {
     int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     if (i >= g.count * g.runs) return;
-    int64_t r = i / g.runs, col = i % g.runs * HIL_WIDE, id = g.ids[r];
+    int64_t r = i / g.runs, col = i % g.runs * HIL_WIDE, id = g.ids[r] + g.shift;
     if (id < g.first || id >= g.last) {
         if (id < 0 || id >= g.rows) hil_fault_report(g.fault, id, g.rows);
         return;
@@ -52,6 +53,7 @@ static gather describe(const hil_op_call *call)
             .runs = (p->cols + HIL_WIDE - 1) / HIL_WIDE,
             .rows = p->rows,
             .pad = attr ? attr->pad : -1,
+            .shift = attr ? attr->shift : 0,
             .fault = hil_cuda_of(call->device)->fault};
 }
 
@@ -151,9 +153,9 @@ static __global__ void __launch_bounds__(THREADS)
     add_rows(float *sum, const ordering o, const hil_view dy, const gather g)
 {
     int64_t place = blockIdx.x;
-    int32_t id = o.sorted[place];
+    int64_t id = o.sorted[place] + g.shift;
     if (id < g.first || id >= g.last || id == g.pad) return;
-    if (place > 0 && o.sorted[place - 1] == id) return;
+    if (place > 0 && o.sorted[place - 1] == o.sorted[place]) return;
     int64_t end = find_end(o.sorted, place, g.count);
     for (int64_t col = threadIdx.x * HIL_WIDE; col < g.cols; col += THREADS * HIL_WIDE) {
         int n = hil_wide_count(g.cols - col);

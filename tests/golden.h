@@ -25,9 +25,9 @@
         "qwen3_next", "qwen3_5", "qwen3_5_moe", "lfm2", "lfm2_moe", "gemma4_moe", "llama4",        \
         "llama4_two", "granitemoehybrid", "granitemoehybrid_dense", "nemotron_h",                  \
         "nemotron_h_moe", "falcon_h1", "falcon_h1_norm", "bamba", "mamba2", "apertus", "jais2",    \
-        "nanochat", "iquestcoder", "hyperclovax", "granite_swa", "gptj", "youtu", "minicpm3",      \
-        "mellum", "afmoe", "hy_v3", "granitemoe_swa", "lfm3", "axk1", "flint", "kolibri1",         \
-        "kimi_linear", "mistral4"
+        "nanochat", "iquestcoder", "hyperclovax", "granite_swa", "gptj", "opt", "youtu",           \
+        "minicpm3", "mellum", "afmoe", "hy_v3", "granitemoe_swa", "lfm3", "axk1", "flint",         \
+        "kolibri1", "kimi_linear", "mistral4"
 
 enum { GOLDEN_SEQ = 32, GOLDEN_BATCH = 4, GOLDEN_STEPS = 20 };
 

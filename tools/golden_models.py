@@ -29,6 +29,7 @@ multiplies by min(1, 1 / (norm + 1e-6))). Eager attention, one thread.
 
 Folders for the loader, with the weights of their namesakes and no golden file:
   gpt2_hub              as on the hub: no `transformer.` prefix, h.N.attn.bias mask buffers
+  opt_hub               likewise, without the prefix `model.`
   qwen2_window_sharded  several shards and an index
 The families, one small model each, have the same golden file; their pad id is one of the stream's.
 llama3/config_v4.json is llama3/config.json as transformers 4 wrote it.
@@ -53,6 +54,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.utils import logging
 
 from golden_configs import FAMILIES, IMAGES, MIXTURES, MODELS, SPACES, VARIANTS, with_images
+from golden_early import EARLY
 from golden_more import MORE
 from golden_recent import RECENT, own_name
 from unlisted import register
@@ -306,14 +308,14 @@ def make_mxfp4(source, folder):
     save_file(golden, os.path.join(folder, "golden.safetensors"))
 
 
-def make_hub_gpt2(source, folder):
-    """The file of the hub's gpt2: older names, and the causal masks stored as if weights."""
+def make_hub(source, folder, prefix):
+    """As on the hub, without a prefix of names; gpt2 with causal masks stored as if weights."""
     os.makedirs(folder)
     shutil.copy(os.path.join(source, "config.json"), folder)
     weights = load_file(os.path.join(source, "model.safetensors"))
-    weights = {name.removeprefix("transformer."): w for name, w in weights.items()}
+    weights = {name.removeprefix(prefix): w for name, w in weights.items()}
     config = AutoConfig.from_pretrained(source)
-    for layer in range(config.n_layer):
+    for layer in range(config.n_layer if config.model_type == "gpt2" else 0):
         mask = torch.tril(torch.ones(config.n_positions, config.n_positions))
         weights[f"h.{layer}.attn.bias"] = mask[None, None].contiguous()
     save_file(weights, os.path.join(folder, "model.safetensors"), {"format": "pt"})
@@ -361,7 +363,7 @@ def main():
                 enumerate(FAMILIES.items(), 1 + len(MODELS) + len(VARIANTS))]
     families += [(name, config, seed, 5) for seed, (name, config) in enumerate(SPACES.items(), 200)]
     families += [(name, config, seed, 5) for seed, (name, config) in enumerate(RECENT.items(), 300)]
-    families += [(name, config, zlib.crc32(name.encode()), 5) for name, config in MORE.items()]
+    families += [(name, config, zlib.crc32(name.encode()), 5) for name, config in {**MORE, **EARLY}.items()]
     for name, config, seed, pad in first + families:
         if not only or name in only:
             make_golden(path(name), config(), seed, pad)
@@ -371,9 +373,12 @@ def main():
             make_images(path(name), seed)
     if not only or "gpt_oss_mxfp4" in only:
         make_mxfp4(path("gpt_oss"), path("gpt_oss_mxfp4"))
+    if not only or "opt_hub" in only:
+        make_hub(path("opt"), path("opt_hub"), "model.")
+        check_same(path("opt_hub"), path("opt"))
     if only:
         return
-    make_hub_gpt2(path("gpt2"), path("gpt2_hub"))
+    make_hub(path("gpt2"), path("gpt2_hub"), "transformer.")
     check_same(path("gpt2_hub"), path("gpt2"))
     sharded = path("qwen2_window_sharded")
     load(path("qwen2_window")).save_pretrained(sharded, max_shard_size="15KB")

@@ -2,7 +2,6 @@
 #include "autograd/batch_input.h"
 #include "base/sized.h"
 
-
 hil_value *hil_batch_tokens(hil_tape *tape)
 {
     return tape->batch[0];

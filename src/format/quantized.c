@@ -2,6 +2,7 @@
 #include "format/quantized.h"
 
 #include "base/alloc.h"
+#include "format/weights.h"
 #include "store/quantizer.h"
 
 #include <string.h>
@@ -53,22 +54,17 @@ hil_status hil_quantized_state_parse(hil_quantized_state *out, const char *bytes
     return status;
 }
 
-/* The tensor beside a parameter's; its name with `suffix` instead of the last `cut` characters.
-   Names may lack a leading "transformer.". */
+/* The tensor beside a parameter's; its name with `suffix` instead of the last `cut` characters. */
 static const hil_entry *beside(const hil_safetensors *file, const hil_param *p, size_t cut,
                                const char *suffix)
 {
-    static const char prefix[] = "transformer.";
     const char *name = hil_param_spec_of(p)->name;
     size_t length = strlen(name);
     char full[NAME_MOST];
     if (length < cut || length + strlen(suffix) >= sizeof full) return NULL;
     memcpy(full, name, length - cut);
     memcpy(full + length - cut, suffix, strlen(suffix) + 1);
-    const hil_entry *entry = hil_safetensors_find(file, full);
-    if (!entry && strncmp(full, prefix, sizeof prefix - 1) == 0)
-        entry = hil_safetensors_find(file, full + sizeof prefix - 1);
-    return entry;
+    return hil_weights_find(file, full);
 }
 
 #define WEIGHT (sizeof "weight" - 1)

@@ -26,10 +26,12 @@ hil_shape hil_weights_shape(const hil_param *param)
 
 const hil_entry *hil_weights_find(const hil_safetensors *file, const char *name)
 {
-    static const char prefix[] = "transformer.";
+    static const char *const prefixes[] = {"transformer.", "model."};
     const hil_entry *entry = hil_safetensors_find(file, name);
-    if (!entry && strncmp(name, prefix, sizeof prefix - 1) == 0)
-        entry = hil_safetensors_find(file, name + sizeof prefix - 1);
+    for (size_t i = 0; !entry && i < sizeof prefixes / sizeof *prefixes; ++i) {
+        size_t size = strlen(prefixes[i]);
+        if (strncmp(name, prefixes[i], size) == 0) entry = hil_safetensors_find(file, name + size);
+    }
     return entry;
 }
 

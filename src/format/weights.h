@@ -16,7 +16,8 @@ hil_status hil_weights_load(hil_store *store, hil_pool *pool, const hil_safetens
 hil_status hil_weights_load_state(hil_store *store, hil_pool *pool, const hil_safetensors *file,
                                   hil_state state);
 
-/* The tensor of a parameter, by its name with or without a leading "transformer."; NULL: none. */
+/* The tensor of a parameter, by its name with or without a leading "transformer." or
+   "model."; NULL: none. */
 const hil_entry *hil_weights_find(const hil_safetensors *file, const char *name);
 /* [Note: samples] A checksum of four blocks of 4 KiB spread over a tensor's data, of all data up to
    16 KiB. A rank loads only its own slices; hashing whole files would cost as much as loading them

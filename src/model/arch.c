@@ -78,6 +78,7 @@ static const hil_arch *const archs[] = {
     &hil_arch_hyperclovax,
     &hil_arch_granite_swa,
     &hil_arch_gptj,
+    &hil_arch_opt,
     &hil_arch_youtu,
     &hil_arch_minicpm3,
     &hil_arch_mellum,

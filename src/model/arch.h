@@ -17,6 +17,7 @@
    own, whose number stands for it. */
 typedef struct hil_arch_names {
     const char *embedding, *blocks, *norm, *head;
+    const char *positions; /* learned ones, added to the embedding */
     const char *attention_norm, *q, *k, *v, *qkv, *q_norm, *k_norm, *o, *attention_post_norm;
     const char *sinks;    /* without ".weight" */
     const char *own_gate; /* of what attention gives, from what it gets */
@@ -153,9 +154,10 @@ extern const hil_arch hil_arch_gpt2, hil_arch_llama, hil_arch_mistral, hil_arch_
     hil_arch_qwen3_5_moe, hil_arch_lfm2, hil_arch_lfm2_moe, hil_arch_llama4,
     hil_arch_granite_hybrid, hil_arch_nemotron_h, hil_arch_falcon_h1, hil_arch_bamba,
     hil_arch_mamba2, hil_arch_apertus, hil_arch_jais2, hil_arch_nanochat, hil_arch_iquestcoder,
-    hil_arch_hyperclovax, hil_arch_granite_swa, hil_arch_gptj, hil_arch_youtu, hil_arch_minicpm3,
-    hil_arch_mellum, hil_arch_afmoe, hil_arch_hy_v3, hil_arch_granite_moe_swa, hil_arch_lfm3,
-    hil_arch_axk1, hil_arch_flint, hil_arch_kolibri1, hil_arch_kimi_linear, hil_arch_mistral4;
+    hil_arch_hyperclovax, hil_arch_granite_swa, hil_arch_gptj, hil_arch_opt, hil_arch_youtu,
+    hil_arch_minicpm3, hil_arch_mellum, hil_arch_afmoe, hil_arch_hy_v3, hil_arch_granite_moe_swa,
+    hil_arch_lfm3, hil_arch_axk1, hil_arch_flint, hil_arch_kolibri1, hil_arch_kimi_linear,
+    hil_arch_mistral4;
 /* llama.c: reads the sizes, RMSNorm's epsilon, dropout of attention, whether the head is tied,
    hidden_act (SiLU) and rotary embedding. */
 hil_status hil_config_read_usual(const hil_config_reader *r);

@@ -10,7 +10,8 @@ typedef enum hil_activation {
     HIL_GELU,
     HIL_GELU_TANH,
     HIL_SILU,
-    HIL_RELU_SQUARED, /* only in MLPs without gates */
+    HIL_RELU,         /* only in MLPs without gates */
+    HIL_RELU_SQUARED, /* likewise */
     HIL_XIELU,        /* likewise, with parameters of its own */
 } hil_activation;
 typedef enum hil_rope_kind {
@@ -166,7 +167,8 @@ typedef struct hil_config {
     bool qkv_by_head; /* the fused projection has q, k and v of the first head, then of the next */
     bool interleaved; /* rotary embedding turns numbers 2i and 2i + 1 of a head together */
     bool reversed;    /* it turns the other way */
-    bool embedding_norm; /* the embedding's result is normalised */
+    bool embedding_norm;    /* the embedding's result is normalised */
+    int64_t position_shift; /* rows of learned positions before that of position 0 */
     bool no_post_norms; /* the norms of what parts give, which the architecture has, are left out */
     bool mixture_post_norms; /* that of the MLP is there only where it is a mixture */
     hil_own_gate own_gate;   /* where the architecture has such a projection */

@@ -116,6 +116,27 @@ hil_status hil_config_sizes(const hil_config_reader *r, bool must_divide)
     return HIL_OK;
 }
 
+hil_status hil_config_sizes_under(const hil_config_reader *r, const hil_config_size_keys *keys)
+{
+    hil_config *c = r->config;
+    HIL_TRY(hil_config_size(r, keys->hidden[0], keys->hidden[1], HIL_CONFIG_WIDTH_MAX, &c->hidden));
+    HIL_TRY(hil_config_size(r, keys->layers[0], keys->layers[1], HIL_LAYERS_MAX, &c->layers));
+    HIL_TRY(hil_config_size(r, keys->heads[0], keys->heads[1], HIL_CONFIG_HEADS_MAX, &c->heads));
+    if (keys->positions[0])
+        HIL_TRY(hil_config_size(r, keys->positions[0], keys->positions[1], HIL_CONFIG_POSITIONS_MAX,
+                                &c->max_positions));
+    c->intermediate = 4 * c->hidden;
+    if (keys->intermediate[0])
+        HIL_TRY(hil_config_size(r, keys->intermediate[0], keys->intermediate[1],
+                                4 * HIL_CONFIG_WIDTH_MAX, &c->intermediate));
+    if (c->hidden % c->heads != 0)
+        return hil_fail(HIL_ERR_INPUT, "%s: \"%s\" does not divide \"%s\"", r->what, keys->heads[0],
+                        keys->hidden[0]);
+    c->kv_heads = c->heads;
+    c->head_dim = c->hidden / c->heads;
+    return hil_config_check_sizes(r, c->max_positions);
+}
+
 hil_status hil_config_numbers(const hil_config_reader *r, const char *eps)
 {
     hil_config *c = r->config;
@@ -152,6 +173,7 @@ hil_status hil_config_activation(const hil_config_reader *r, const char *key, un
         {"gelu_python", HIL_GELU},
         {"silu", HIL_SILU},
         {"swish", HIL_SILU},
+        {"relu", HIL_RELU},
         {"relu2", HIL_RELU_SQUARED},
         {"xielu", HIL_XIELU},
     };
@@ -166,6 +188,8 @@ hil_status hil_config_activation(const hil_config_reader *r, const char *key, un
     const char *only = kinds == 1u << HIL_SILU         ? "silu is supported"
                        : kinds >> HIL_RELU_SQUARED & 1 ? "relu2 is supported"
                        : kinds >> HIL_XIELU & 1        ? "xielu is supported"
+                       : kinds >> HIL_RELU & 1
+                           ? "relu, gelu, gelu_new, gelu_fast and gelu_pytorch_tanh are supported"
                        : kinds >> HIL_SILU & 1
                            ? "silu, gelu, gelu_new, gelu_fast and gelu_pytorch_tanh are supported"
                            : "gelu, gelu_new, gelu_fast and gelu_pytorch_tanh are supported";

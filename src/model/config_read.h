@@ -35,6 +35,13 @@ hil_status hil_config_refuse_number(const hil_config_reader *r, const char *key)
 /* The sizes under their usual keys. With `must_divide` the heads divide the hidden size even where
    head_dim is given. */
 hil_status hil_config_sizes(const hil_config_reader *r, bool must_divide);
+/* Keys of sizes, each with a second name or NULL: those of the first decoders differ. */
+typedef struct hil_config_size_keys {
+    const char *hidden[2], *layers[2], *heads[2], *positions[2], *intermediate[2];
+} hil_config_size_keys;
+/* The sizes under these keys. Each head has keys and values of its own, and all together have the
+   hidden size; an absent intermediate size is four times that. */
+hil_status hil_config_sizes_under(const hil_config_reader *r, const hil_config_size_keys *keys);
 /* Refuses sizes whose product overflows. `positions` are learned ones. */
 hil_status hil_config_check_sizes(const hil_config_reader *r, int64_t positions);
 /* The norm's epsilon under `eps`, attention_dropout, tie_word_embeddings. */

@@ -27,7 +27,7 @@ typedef struct after {
 
 typedef struct ends {
     const hil_config *config;
-    hil_param *table;
+    hil_param *table, *positions;
     module norm, head;
     int64_t mixtures;
 } ends;
@@ -97,6 +97,11 @@ static hil_status embed(hil_tape *t, void *state, const hil_values *in, hil_valu
     int64_t pad = c->frozen_pad ? c->pad : -1;
     HIL_TRY(hil_embedding_padded(t, hil_batch_tokens(t), e->table, pad, &x));
     if (c->embedding_scale > 0) HIL_TRY(hil_scale(t, x, c->embedding_scale, &x));
+    if (e->positions) {
+        hil_value *p, *ids = hil_batch_positions(t);
+        HIL_TRY(hil_embedding_shifted(t, ids, e->positions, c->position_shift, &p));
+        HIL_TRY(hil_add(t, x, p, &x));
+    }
     if (c->embedding_norm) HIL_TRY(normalize(t, c, &(module){NULL, NULL}, x, &x));
     HIL_TRY(hil_dropout(t, x, c->dropout_embed, &x));
     return hil_values_set(out, "x", x);
@@ -200,6 +205,7 @@ static hil_status feed(hil_tape *t, const layer *l, hil_value *x, hil_value **y)
     hil_gelu_kind kind = c->activation == HIL_GELU ? HIL_GELU_EXACT : HIL_GELU_APPROXIMATE;
     if (!l->gate.weight && !l->gate_up.weight) {
         HIL_TRY(project(t, &l->up, x, &x));
+        if (c->activation == HIL_RELU) return hil_relu(t, x, y);
         if (c->activation == HIL_RELU_SQUARED) return hil_relu_squared(t, x, y);
         if (c->activation == HIL_XIELU) return hil_xielu(t, x, &l->xielu, y);
         return hil_gelu(t, x, kind, y);
@@ -481,6 +487,9 @@ hil_status hil_build_decoder(hil_model *model, const hil_config *config)
     const hil_param_form scale = {one, 1, c->hidden, 0};
     const hil_param_form norm_bias = {HIL_BIAS, 1, c->hidden, 0}, bias = {HIL_BIAS, 1, c->vocab, 0};
     HIL_TRY(hil_build_param(model, m->embedding, &table, &e->table));
+    const hil_param_form places = {HIL_MATRIX, c->max_positions + c->position_shift, c->hidden,
+                                   c->init_std};
+    if (m->positions) HIL_TRY(hil_build_param(model, m->positions, &places, &e->positions));
     HIL_TRY(hil_model_segment(model, "embedding", embed, e));
     HIL_TRY(add_blocks(model, c));
     if (m->norm) HIL_TRY(hil_build_param(model, m->norm, &scale, &e->norm.weight));

@@ -16,29 +16,22 @@ static const hil_arch_names names = {
     .down = "mlp.fc_out",
 };
 
-/* n_positions, n_embd and others are the keys of files; transformers takes both names of each. */
-static hil_status read_sizes(const hil_config_reader *r)
-{
-    hil_config *c = r->config;
-    HIL_TRY(hil_config_size(r, "n_embd", "hidden_size", HIL_CONFIG_WIDTH_MAX, &c->hidden));
-    HIL_TRY(hil_config_size(r, "n_layer", "num_hidden_layers", HIL_LAYERS_MAX, &c->layers));
-    HIL_TRY(hil_config_size(r, "n_head", "num_attention_heads", HIL_CONFIG_HEADS_MAX, &c->heads));
-    HIL_TRY(hil_config_size(r, "n_positions", "max_position_embeddings", HIL_CONFIG_POSITIONS_MAX,
-                            &c->max_positions));
-    c->intermediate = 4 * c->hidden;
-    HIL_TRY(hil_config_size(r, "n_inner", NULL, HIL_CONFIG_WIDTH_MAX, &c->intermediate));
-    if (c->hidden % c->heads != 0 || c->hidden / c->heads % 2 != 0)
-        return hil_config_refuse(r, "n_head", "does not divide \"n_embd\" into even heads");
-    c->kv_heads = c->heads;
-    c->head_dim = c->hidden / c->heads;
-    return HIL_OK;
-}
+/* transformers takes both names of each. */
+static const hil_config_size_keys sizes = {
+    .hidden = {"n_embd", "hidden_size"},
+    .layers = {"n_layer", "num_hidden_layers"},
+    .heads = {"n_head", "num_attention_heads"},
+    .positions = {"n_positions", "max_position_embeddings"},
+    .intermediate = {"n_inner"},
+};
 
 static hil_status read(const hil_config_reader *r)
 {
     hil_config *c = r->config;
     int64_t turning = 64;
-    HIL_TRY(read_sizes(r));
+    HIL_TRY(hil_config_sizes_under(r, &sizes));
+    if (c->head_dim % 2 != 0)
+        return hil_config_refuse(r, "n_head", "does not divide \"n_embd\" into even heads");
     HIL_TRY(hil_config_dropouts(r));
     HIL_TRY(hil_config_real(r, "attn_pdrop", 0, 1, &c->dropout_attention));
     HIL_TRY(hil_config_numbers(r, "layer_norm_epsilon"));

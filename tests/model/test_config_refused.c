@@ -67,6 +67,12 @@ static const char *const refused[][3] = {
     {"gptj", ",\"n_embd\":64,\"n_head\":3", "\"n_head\" does not divide"},
     {"gptj", ",\"n_embd\":64,\"n_head\":4,\"n_layer\":2,\"rotary_dim\":7", "\"rotary_dim\" is odd"},
     {"gptj", ",\"n_embd\":64,\"n_head\":4,\"n_layer\":2", "\"rotary_dim\" is 64"},
+    {"opt", ",\"do_layer_norm_before\":false", "\"do_layer_norm_before\" is false"},
+    {"opt", ",\"layer_norm_elementwise_affine\":false", "elementwise_affine\" is false"},
+    {"opt", ",\"_remove_final_layer_norm\":true", "\"_remove_final_layer_norm\" is true"},
+    {"opt", ",\"word_embed_proj_dim\":32", "\"word_embed_proj_dim\" differs"},
+    {"opt", ",\"layerdrop\":0.1", "\"layerdrop\" other than 0"},
+    {"opt", ",\"activation_function\":\"silu\"", "for opt only relu, gelu"},
     {"apertus", ",\"hidden_act\":\"relu2\"", "for apertus only xielu"},
     {"nemotron", ",\"hidden_act\":\"gelu\"", "for nemotron only relu2"},
     {"ministral3", ",\"rope_parameters\":{\"llama_4_scaling_beta\":0.1}",
@@ -307,6 +313,15 @@ static void check_defaults(void)
     CHECK_INT(c.mixture.dense[0], 1);
     CHECK(c.mixture.sigmoid && !c.mixture.corrected);
     CHECK_INT(c.intermediate, 160);
+    c = parse("opt", "");
+    CHECK_INT(c.intermediate, 256);
+    CHECK_INT(c.kv_heads, 4);
+    CHECK_INT(c.position_shift, 2);
+    CHECK(c.tied && c.frozen_pad && c.attention_bias && c.output_bias && !hil_config_turns(&c, 1));
+    CHECK_NEAR(c.dropout_residual, 0.1, 0);
+    c = parse("opt", ",\"enable_bias\":false,\"ffn_dim\":7,\"dropout\":0");
+    CHECK(!c.attention_bias && !c.output_bias && !c.mlp_bias && c.norm_bias);
+    CHECK_INT(c.intermediate, 7);
     c = parse("seed_oss", "");
     CHECK_NEAR(c.dropout_residual, 0.1, 0);
     CHECK(c.attention_bias && !c.output_bias);

@@ -35,6 +35,19 @@ static void read_as_file(hil_store *store, hil_param *p, float *out)
     hil_free(own);
 }
 
+/* The error of a gradient. A bias of keys that do not turn moves all scores of a query alike: its
+   gradient is 0 but for rounding, in both. */
+static double gradient_error(const float *got, const float *expected, int64_t count)
+{
+    double largest[2] = {0, 0};
+    for (int64_t i = 0; i < count; ++i) {
+        largest[0] = fmax(largest[0], fabs((double)got[i]));
+        largest[1] = fmax(largest[1], fabs((double)expected[i]));
+    }
+    bool rounding = largest[0] < 1e-8 && largest[1] < 1e-8;
+    return rounding ? 0 : golden_error(got, expected, count);
+}
+
 /* Compares the gradients of the first step, before any update: of micro-batches of one sequence,
    or of one with all, over which the auxiliary loss of a mixture is taken. */
 static void check_gradients(golden_run *run, const int32_t *tokens, int64_t micro)
@@ -58,7 +71,7 @@ static void check_gradients(golden_run *run, const int32_t *tokens, int64_t micr
         CHECK_OK(HIL_ALLOC(count, &got));
         read_as_file(store, p, got);
         for (int64_t k = 0; k < count; ++k) got[k] /= 1.0f - 0.9f;
-        double error = golden_error(got, expected, count);
+        double error = gradient_error(got, expected, count);
         if (error > 1e-4) printf("\n%s: %g\n", name, error);
         CHECK(error <= 1e-4);
         if (error > worst) worst = error;

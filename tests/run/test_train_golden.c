@@ -48,6 +48,7 @@ static void check_file_formats(job_place *place)
 {
     char to[JOB_PATH];
     CHECK(job_logits_error(HIL_TESTS "/golden/models/gpt2_hub", "gpt2", "logits") < 1e-5);
+    CHECK(job_logits_error(HIL_TESTS "/golden/models/opt_hub", "opt", "logits") < 1e-5);
     CHECK(job_logits_error(HIL_TESTS "/golden/models/qwen2_window_sharded", "qwen2_window",
                            "logits") < 1e-5);
     CHECK_OK(hil_dir_create(job_path(place, to, "v4")));

@@ -274,13 +274,15 @@ typedef struct hil_route_options {
     hil_param *correction; /* HIL_FIXED: added where experts are chosen; NULL: nothing is */
     double eps;     /* with `sigmoid`: added to what normalized weights are divided by; 0: 1e-20 */
     bool by_logits; /* experts are compared by their logits, to which `correction` is added */
+    int64_t identities; /* so many experts, the last ones, have no weights: hil_expert_identity */
 } hil_route_options;
 HIL_API void hil_route_defaults_sized(hil_route_options *options, size_t size);
 #define hil_route_defaults(options) hil_route_defaults_sized(options, sizeof *(options))
 typedef struct hil_routing {
     hil_value *weights, *places, *begins;
-    hil_value *used; /* how much each expert is used, with the layers before; pass it on */
-    bool weighed;    /* set by hil_dispatch_weighed */
+    hil_value *used;    /* how much each expert is used, with the layers before; pass it on */
+    bool weighed;       /* set by hil_dispatch_weighed */
+    int64_t identities; /* of hil_route_options */
 } hil_routing;
 /* `used` is that of the layers before; NULL: this is the first. */
 HIL_API hil_status hil_route(hil_tape *t, hil_value *logits, hil_value *used,
@@ -298,6 +300,10 @@ HIL_API hil_status hil_expert_bias(hil_tape *t, hil_value *rows, const hil_routi
 /* Multiplies the weights of `routing` by the factors of their experts; `factors` has one of each.
  */
 HIL_API hil_status hil_expert_scale(hil_tape *t, hil_routing *routing, hil_param *factors);
+/* What experts give that give what they get: y = x times the sum of each position's weights for
+   them. hil_combine adds zeros for them, so that y can be its `residual`. */
+HIL_API hil_status hil_expert_identity(hil_tape *t, hil_value *x, const hil_routing *routing,
+                                       hil_value **y);
 /* residual + the sum; `residual` may be NULL. */
 HIL_API hil_status hil_combine(hil_tape *t, hil_value *rows, const hil_routing *routing,
                                hil_value *residual, hil_value **y);

@@ -236,7 +236,7 @@ hil_status hil_linear_swiglu(hil_tape *t, hil_value *x, const hil_linear_gates *
 static hil_status grouped(hil_tape *t, hil_value *rows, const hil_routing *routing,
                           hil_param *first, hil_value **y)
 {
-    hil_grouped_attr attr = {hil_value_dim(routing->begins, 0) - 1};
+    hil_grouped_attr attr = {hil_value_dim(routing->begins, 0) - 1 - routing->identities};
     return hil_tape_apply(
         t, &(hil_apply){&hil_op_grouped_linear, &attr, 2, 1, 1, {rows, routing->begins}, {first}},
         y);

@@ -37,6 +37,7 @@ static const hil_op_kernel *const kernels[] = {
     &hil_cuda_swiglu_clamped,
     &hil_cuda_expert_bias,
     &hil_cuda_expert_scale,
+    &hil_cuda_expert_identity,
     &hil_cuda_gated,
     &hil_cuda_join,
     &hil_cuda_orthogonal,

@@ -147,12 +147,14 @@ static void linear(const hil_op_call *call, bool backward, int threads, hil_work
     make_fp8(w, call, (double)n * (double)k, backward);
 }
 
-/* Each row meets one expert's weights, but all weights are read. */
+/* Each row meets one expert's weights, but all weights are read. Of experts without weights come as
+   many rows as of others. */
 static void grouped(const hil_op_call *call, bool backward, int threads, hil_work *w)
 {
     const hil_op_param *p = &call->param[0];
     const hil_grouped_attr *attr = call->attr;
-    int64_t rows = hil_shape_rows(&call->in[0].shape), n = p->rows, k = p->cols;
+    int64_t all = hil_shape_rows(&call->in[0].shape), n = p->rows, k = p->cols;
+    int64_t rows = all * attr->experts / (call->in[1].shape.dim[0] - 1);
     int64_t each = rows > attr->experts ? rows / attr->experts : 1;
     double flops = 2 * (double)rows * (double)n * (double)k, experts = (double)attr->experts;
     double weights = (double)(p->rows * attr->experts) * (double)k,
@@ -338,6 +340,7 @@ static double element_operations(const hil_op_call *call, bool backward)
                                          {&hil_op_embedding, 20, 400},
                                          {&hil_op_dispatch, 25, 25},
                                          {&hil_op_combine, 110, 140},
+                                         {&hil_op_expert_identity, 15, 30},
                                          {&hil_op_route, 1400, 750}};
     const element_cost *cost = NULL;
     bool few = call->op == &hil_op_sigmoid_gate && hil_shape_cols(&call->in[1].shape) == 1;

@@ -351,8 +351,7 @@ extern const hil_op hil_op_route;
    (rows * K, C). */
 extern const hil_op hil_op_dispatch;
 /* in: x (rows * K, C), where the choices of each expert lie; param 0: the weight (N, C) of each
-   expert; out:
-   (rows * K, N). */
+   expert; out: (rows * K, N). Choices of experts after those that have weights give zeros. */
 typedef struct hil_grouped_attr {
     int64_t experts; /* their tiles are numbered one expert after the other */
 } hil_grouped_attr;
@@ -363,6 +362,12 @@ extern const hil_op hil_op_expert_bias;
 /* in: weights (..., K), places, and where the choices of each expert lie (E + 1); param 0: a factor
    (E) of each expert; out: the weights times the factors of their experts. */
 extern const hil_op hil_op_expert_scale;
+/* in: x (..., C), weights (..., K), places, and where the choices of each expert lie; out: x times
+   the sum of the weights of those experts that give what they get. */
+typedef struct hil_identity_attr {
+    int64_t first; /* of these experts, which are the last ones */
+} hil_identity_attr;
+extern const hil_op hil_op_expert_identity;
 /* in: results (rows * K, N), weights (..., K), places, optional residual (..., N); out:
    (..., N). The places in the shape of weights stand for weights of 1. */
 extern const hil_op hil_op_combine;

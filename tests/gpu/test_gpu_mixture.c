@@ -102,9 +102,10 @@ static void check_groups(int64_t rows, int64_t experts, int64_t groups, int64_t 
     gpu_check_dtypes(c);
 }
 
-/* One tile at a time, in the CPU's order; then some at once, then many. */
+/* One tile at a time, in the CPU's order; then some at once, then many. Experts after the first
+   `experts` have no weights. */
 static void check_grouped(int64_t n, int64_t k, int64_t tile_rows, int64_t experts,
-                          const int32_t *begin)
+                          const int32_t *begin, int64_t begins)
 {
     hil_grouped_attr attr = {experts};
     const size_t hold[] = {0, (size_t)(n * k) * 12, (size_t)1 << 30};
@@ -115,7 +116,7 @@ static void check_grouped(int64_t n, int64_t k, int64_t tile_rows, int64_t exper
                       .ins = 2,
                       .outs = 1,
                       .params = 1,
-                      .in = {{2, {begin[experts], k}}, {1, {experts + 1}}},
+                      .in = {{2, {begin[begins - 1], k}}, {1, {begins}}},
                       .ids = {NULL, begin},
                       .experts = experts,
                       .hold = hold[i],
@@ -183,6 +184,28 @@ static void check_scale(int64_t rows, int64_t chosen, int64_t experts, const int
     free(place);
 }
 
+/* The last experts have no weights: they give what they get. */
+static void check_identity(int64_t rows, int64_t chosen, int64_t cols, const int32_t *begin)
+{
+    int64_t count = rows * chosen;
+    hil_identity_attr attr = {3};
+    int32_t *place = malloc((size_t)count * sizeof *place);
+    for (int64_t i = 0; i < count; ++i) place[i] = (int32_t)((i * 7 + 3) % count);
+    gpu_case c = {.name = "expert identity",
+                  .op = &hil_op_expert_identity,
+                  .attr = &attr,
+                  .ins = 4,
+                  .outs = 1,
+                  .in = {{3, {1, rows, cols}}, {3, {1, rows, chosen}}, {1, {count}}, {1, {6}}},
+                  .ids = {NULL, NULL, place, begin}};
+    gpu_check_dtypes(c);
+    c.name = "expert identity, no dx", c.no_din = 1;
+    gpu_check_dtypes(c);
+    c.name = "expert identity, no dweights", c.no_din = 2;
+    gpu_check_dtypes(c);
+    free(place);
+}
+
 static void check_gate(int64_t rows, int64_t cols, int64_t gates)
 {
     gpu_case c = {.name = "sigmoid gate",
@@ -230,13 +253,19 @@ int main(void)
     /* Experts without rows, with one, with more than fit a part of a kernel's result. */
     const int32_t few[] = {0, 0, 4, 5, 5, 7};
     const int32_t many[] = {0, 0, 200, 201, 201, 329, 460, 460, 523, 587};
-    check_grouped(6, 9, 0, 5, few);
-    check_grouped(6, 9, 4, 5, few);
-    check_grouped(64, 64, 0, 5, few);
-    check_grouped(96, 200, 0, 9, many);
-    check_grouped(264, 328, 0, 9, many);
-    check_grouped(192, 72, 64, 9, many);
-    check_grouped(320, 520, 128, 9, many);
+    check_grouped(6, 9, 0, 5, few, 6);
+    check_grouped(6, 9, 4, 5, few, 6);
+    check_grouped(64, 64, 0, 5, few, 6);
+    check_grouped(96, 200, 0, 9, many, 10);
+    check_grouped(264, 328, 0, 9, many, 10);
+    check_grouped(192, 72, 64, 9, many, 10);
+    check_grouped(320, 520, 128, 9, many, 10);
+    /* The last ones have no weights. */
+    check_grouped(6, 9, 4, 3, few, 6);
+    check_grouped(264, 328, 0, 7, many, 10);
+    check_grouped(192, 72, 64, 7, many, 10);
+    check_identity(7, 1, 19, few);
+    check_identity(7, 1, 1100, few);
     check_bias(19, 5, few);
     check_bias(1100, 9, many);
     const int32_t some[] = {0, 0, 200, 201, 201, 329, 460, 460, 523, 600};

@@ -78,13 +78,17 @@ static void check_combine(void)
 
 /* Experts 0 and 3 have no rows. */
 static const int32_t begins[EXPERTS + 1] = {0, 0, 4, 5, 5, ROWS};
+/* Two more have no weights. */
+static const int32_t long_begins[EXPERTS + 3] = {0, 0, 2, 3, 3, 4, 5, ROWS};
 
 static void grouped_reference(const op_case *c, double *const *in, double *const *param,
                               double *const *out)
 {
     int64_t n = c->rows[0] / EXPERTS, k = c->cols[0];
+    const int32_t *begin = c->ids[1];
+    memset(out[0], 0, (size_t)(ROWS * n) * sizeof *out[0]);
     for (int e = 0; e < EXPERTS; ++e)
-        for (int64_t r = begins[e]; r < begins[e + 1]; ++r)
+        for (int64_t r = begin[e]; r < begin[e + 1]; ++r)
             for (int64_t i = 0; i < n; ++i) {
                 double sum = 0;
                 for (int64_t j = 0; j < k; ++j)
@@ -160,9 +164,51 @@ static void check_scale(void)
     OP_REFUSED(&c, "do not fit");
 }
 
+/* The last two of the experts give what they get. */
+static const hil_identity_attr identities = {EXPERTS - 2};
+
+static void identity_reference(const op_case *c, double *const *in, double *const *param,
+                               double *const *out)
+{
+    (void)param;
+    int64_t cols = hil_shape_cols(&c->in_shape[0]);
+    for (int64_t r = 0; r < ROWS; ++r) {
+        double sum = 0;
+        for (int64_t i = r * CHOSEN; i < (r + 1) * CHOSEN; ++i)
+            if (places[i] >= chosen_begins[identities.first]) sum += in[1][i];
+        for (int64_t j = 0; j < cols; ++j) out[0][r * cols + j] = sum * in[0][r * cols + j];
+    }
+}
+
+static void check_identity(void)
+{
+    for (int64_t cols = 11; cols <= 1100; cols += 1089) {
+        op_case c = {.op = &hil_op_expert_identity,
+                     .attr = &identities,
+                     .reference = identity_reference,
+                     .ins = 4,
+                     .outs = 1,
+                     .in_shape = {{3, {1, ROWS, cols}},
+                                  {3, {1, ROWS, CHOSEN}},
+                                  {1, {PLACES}},
+                                  {1, {EXPERTS + 1}}},
+                     .ids = {NULL, NULL, places, chosen_begins},
+                     .samples = 40};
+        op_check_dtypes(c);
+        c.no_din = 1;
+        op_check_dtypes(c);
+        c.no_din = 2;
+        op_check_dtypes(c);
+        c.in_shape[3].dim[0] = EXPERTS - 2;
+        OP_REFUSED(&c, "is not one of");
+        c.in_shape[2].dim[0] -= 1;
+        OP_REFUSED(&c, "do not fit");
+    }
+}
+
 static void check_grouped(void)
 {
-    const hil_grouped_attr attr = {EXPERTS}, other = {EXPERTS - 1};
+    const hil_grouped_attr attr = {EXPERTS}, other = {EXPERTS + 1};
     for (int64_t n = 2; n <= 6; n += 4) {
         op_case c = {.op = &hil_op_grouped_linear,
                      .attr = &attr,
@@ -181,7 +227,9 @@ static void check_grouped(void)
         c.frozen[0] = false;
         c.no_din = 1;
         op_check_dtypes(c);
-        c.attr = &other;
+        c.no_din = 0, c.ids[1] = long_begins, c.in_shape[1].dim[0] = EXPERTS + 3;
+        op_check_dtypes(c);
+        c.ids[1] = begins, c.in_shape[1].dim[0] = EXPERTS + 1, c.attr = &other;
         OP_REFUSED(&c, "does not fit");
     }
 }
@@ -337,6 +385,7 @@ int main(void)
     check_dispatch();
     check_combine();
     check_grouped();
+    check_identity();
     check_bias();
     check_scale();
     check_route(true);

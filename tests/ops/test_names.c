@@ -41,6 +41,7 @@ int main(void)
                                  &hil_op_swiglu_clamped,
                                  &hil_op_expert_bias,
                                  &hil_op_expert_scale,
+                                 &hil_op_expert_identity,
                                  &hil_op_custom,
                                  &hil_op_gated,
                                  &hil_op_join,

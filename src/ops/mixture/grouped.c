@@ -28,7 +28,7 @@ static hil_status infer(hil_op_call *call)
     const hil_op_param *w = &call->param[0];
     sizes s = measure(call);
     if (begin->dtype != HIL_I32 || begin->shape.ndim != 1 || s.experts < 1 ||
-        begin->shape.dim[0] != s.experts + 1 || s.k != call->in[0].shape.dim[1])
+        begin->shape.dim[0] < s.experts + 1 || s.k != call->in[0].shape.dim[1])
         return hil_fail(HIL_ERR_USAGE,
                         "grouped_linear: input %s for %lld experts does not fit weight %s",
                         hil_infer_shape_text(&call->in[0].shape).text, (long long)s.experts,
@@ -132,10 +132,20 @@ static hil_status each_tile(const hil_op_call *call, const sizes *s, const facto
     return HIL_OK;
 }
 
+/* Rows of experts without weights become zeros. */
+static void clear_rest(const hil_op_call *call, const sizes *s, const hil_tensor *x)
+{
+    if (hil_pool_is_dry(call->pool) || call->in[1].shape.dim[0] == s->experts + 1) return;
+    int64_t first = ((const int32_t *)call->in[1].data)[s->experts],
+            cols = hil_shape_cols(&x->shape);
+    hil_row_clear(x, first * cols, (s->rows - first) * cols);
+}
+
 static hil_status forward(hil_op_call *call)
 {
     sizes s = measure(call);
     size_t bytes = 0;
+    clear_rest(call, &s, &call->out[0]);
     hil_operands in8 = hil_operands_place(call, false, &bytes);
     factors f = {.w = in8.w};
     f.x = hil_operand_tensor(call->pool, HIL_FP8_E4M3, &call->in[0], in8.x);
@@ -191,6 +201,9 @@ static hil_status backward(hil_op_call *call)
     factors f = {.w = in8.w};
     f.dy = hil_operand_tensor(call->pool, HIL_FP8_E5M2, &call->dout[0], in8.dy);
     if (call->din[0].data) {
+        hil_tensor sum = {HIL_F32, call->din[0].shape, call->scratch};
+        if (s.tiles > 1) clear_rest(call, &s, &sum);
+        if (s.tiles == 1 && !call->din_add[0]) clear_rest(call, &s, &call->din[0]);
         HIL_TRY(each_tile(call, &s, &f, input_part));
         if (s.tiles > 1)
             hil_row_write_all(call->pool, &call->din[0], call->scratch, call->din_add[0]);

@@ -6,6 +6,7 @@
 #define THREADS 256
 #define EACH 4 /* rows, and columns, of a thread */
 #define ROW_BLOCKS 64
+#define CLEAR_BLOCKS 1024
 
 typedef struct sizes {
     int64_t experts, tiles; /* tiles of each expert */
@@ -198,6 +199,25 @@ static hil_status run_all(hil_op_call *call, const sizes *s, hil_cuda_grouped *g
     return HIL_OK;
 }
 
+/* Rows of experts without weights become zeros. */
+static __global__ void __launch_bounds__(THREADS)
+    clear_rows(const int32_t *begin, int64_t rows, int64_t cols, const hil_view x)
+{
+    int64_t at = *begin * cols + ((int64_t)blockIdx.x * THREADS + threadIdx.x);
+    const float zero[HIL_WIDE] = {};
+    for (; at < rows * cols; at += (int64_t)gridDim.x * THREADS)
+        hil_wide_write(x, at, 1, zero, false);
+}
+
+static hil_status clear_rest(const hil_op_call *call, const sizes *s, const hil_tensor *x)
+{
+    if (call->in[1].shape.dim[0] == s->experts + 1) return HIL_OK;
+    clear_rows<<<CLEAR_BLOCKS, THREADS, 0, hil_cuda_stream(call->device, HIL_STREAM_COMPUTE)>>>(
+        (const int32_t *)call->in[1].data + s->experts, s->rows, hil_shape_cols(&x->shape),
+        hil_view_of(x));
+    return hil_cuda_launched(call->device, "rows of experts without weights");
+}
+
 static hil_cuda_grouped group_of(const hil_op_call *call, const sizes *s, hil_grouped_kind kind)
 {
     hil_cuda_grouped g = {};
@@ -215,6 +235,7 @@ static hil_status forward(hil_op_call *call)
     hil_cuda_grouped g = group_of(call, &s, HIL_GROUPED_FORWARD);
     g.in = hil_view_of(&call->in[0]);
     g.out = hil_view_of(&call->out[0]);
+    HIL_TRY(clear_rest(call, &s, &call->out[0]));
     return run_all(call, &s, &g);
 }
 
@@ -227,6 +248,8 @@ static hil_status back_input(hil_op_call *call, const sizes *s)
     g.in = hil_view_of(&call->dout[0]);
     g.out = hil_view_of(s->tiles > 1 ? &whole : &call->din[0]);
     g.add = call->din_add[0];
+    if (s->tiles > 1) HIL_TRY(clear_rest(call, s, &whole));
+    if (s->tiles == 1 && !g.add) HIL_TRY(clear_rest(call, s, &call->din[0]));
     HIL_TRY(run_all(call, s, &g));
     if (s->tiles == 1) return HIL_OK;
     return hil_op_cuda_convert(call->device, &call->din[0], &whole, call->din_add[0]);

@@ -10,11 +10,14 @@ greedily. Exit status 1 where an error is above the tolerance, or where transfor
 not know a tensor.
 """
 import argparse
+import os
+import shutil
 import sys
+import tempfile
 
 import torch
-from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.utils import logging
 
 from unlisted import register
@@ -44,8 +47,30 @@ def check_generated(model, golden):
     return None if same else "other tokens"
 
 
+def complete(folder, room):
+    """The folder, or a copy in `room` with what transformers 5 wants beside the published tensors:
+    matrices of LongCat's identity experts, which it never reads."""
+    config = AutoConfig.from_pretrained(folder)
+    if config.model_type != "longcat_flash":
+        return folder
+    shutil.copytree(folder, room, dirs_exist_ok=True)
+    path = os.path.join(room, "model.safetensors")
+    weights, first = load_file(path), config.n_routed_experts
+    for name, tensor in list(weights.items()):
+        if ".experts.0.gate_proj." in name or ".experts.0.up_proj." in name:
+            for expert in range(first, first + config.zero_expert_num):
+                weights[name.replace(".experts.0.", f".experts.{expert}.")] = tensor.clone()
+    save_file(weights, path, {"format": "pt"})
+    return room
+
+
 def check(folder, golden, args):
     """What is wrong with the folder; None: nothing."""
+    with tempfile.TemporaryDirectory() as room:
+        return check_complete(complete(folder, room), golden, args)
+
+
+def check_complete(folder, golden, args):
     model, info = AutoModelForCausalLM.from_pretrained(
         folder, dtype=torch.float32, attn_implementation="eager",
         experts_implementation="eager", output_loading_info=True)

@@ -42,6 +42,7 @@ from the second layer on).
 import json
 import math
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -186,6 +187,13 @@ def unstack(name, tensor, kind):
             for n, r in zip(names, rows) for e in range(len(tensor))}
 
 
+def is_spare(config, name):
+    """Whether it is a matrix of an identity expert, which transformers has and never reads."""
+    expert = re.search(r"experts\.(\d+)\.", name)
+    return config.model_type == "longcat_flash" and expert and \
+        int(expert[1]) >= config.n_routed_experts
+
+
 def gradients_of(model):
     """Under the names that hilbert has, which are mostly those of files."""
     gradients = {name: p.grad.clone() for name, p in trained(model)}
@@ -197,7 +205,8 @@ def gradients_of(model):
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder, state_dict=gradients)
         gradients = load_file(os.path.join(folder, "model.safetensors"))
-    gradients = {own_name(model.config.model_type, n): g for n, g in gradients.items()}
+    gradients = {own_name(model.config.model_type, n): g for n, g in gradients.items()
+                 if not is_spare(model.config, n)}
     stacked = [n for n in gradients if ".shared_mlp." not in n and n.endswith(
         ("_linear.weight", "experts.down_proj", "experts.gate_up_proj", "_proj_bias"))]
     for name in stacked:

@@ -1,9 +1,14 @@
 """golden_more.py - more of golden_configs.py; seeds follow from the names, so rows may stand in any order."""
-from transformers import Mistral4Config
+from transformers import LongcatFlashConfig, Mistral4Config
 
 from golden_recent import DENSE, LATENT
 
 MORE = {
+    "longcat_flash": lambda: LongcatFlashConfig(
+        vocab_size=67, hidden_size=16, num_layers=2, num_attention_heads=4, ffn_hidden_size=18,
+        q_lora_rank=6, kv_lora_rank=10, qk_nope_head_dim=6, qk_rope_head_dim=4, head_dim=4,
+        v_head_dim=8, max_position_embeddings=96, attention_bias=True, n_routed_experts=4,
+        zero_expert_num=2, moe_topk=3, expert_ffn_hidden_size=10, routed_scaling_factor=1.5),
     "mistral4": lambda: Mistral4Config(
         **{**DENSE, **LATENT}, q_lora_rank=6, n_routed_experts=6, num_experts_per_tok=2, n_group=2,
         topk_group=1, moe_intermediate_size=10, first_k_dense_replace=1,

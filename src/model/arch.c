@@ -91,6 +91,7 @@ static const hil_arch *const archs[] = {
     &hil_arch_kolibri1,
     &hil_arch_kimi_linear,
     &hil_arch_mistral4,
+    &hil_arch_longcat_flash,
 };
 enum { COUNT = sizeof archs / sizeof *archs };
 

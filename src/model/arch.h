@@ -157,7 +157,7 @@ extern const hil_arch hil_arch_gpt2, hil_arch_llama, hil_arch_mistral, hil_arch_
     hil_arch_hyperclovax, hil_arch_granite_swa, hil_arch_gptj, hil_arch_opt, hil_arch_youtu,
     hil_arch_minicpm3, hil_arch_mellum, hil_arch_afmoe, hil_arch_hy_v3, hil_arch_granite_moe_swa,
     hil_arch_lfm3, hil_arch_axk1, hil_arch_flint, hil_arch_kolibri1, hil_arch_kimi_linear,
-    hil_arch_mistral4;
+    hil_arch_mistral4, hil_arch_longcat_flash;
 /* llama.c: reads the sizes, RMSNorm's epsilon, dropout of attention, whether the head is tied,
    hidden_act (SiLU) and rotary embedding. */
 hil_status hil_config_read_usual(const hil_config_reader *r);
@@ -170,6 +170,11 @@ hil_status hil_config_growing(const hil_config_reader *r,
 #define HIL_ARCH_GROWING                                                                           \
     .kind = HIL_ROPE_YARN, .attention_factor = 1, .beta_fast = 32, .beta_slow = 1,                 \
     .truncate = true, .growth = 0.1
+/* deepseek.c: reads the keys of latent attention, and what its architectures share but the mixture.
+ */
+hil_status hil_config_latent(const hil_config_reader *r);
+/* deepseek.c: refuses a head_dim, `usual` where the key is absent, other than what turns. */
+hil_status hil_config_latent_head(const hil_config_reader *r, int64_t usual);
 /* Those of HIL_ARCH_EXPERTS in one tensor. */
 extern const hil_arch_stack hil_arch_usual_stacks[];
 /* The same where they are also saved so. */

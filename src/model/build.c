@@ -50,18 +50,25 @@ hil_status hil_build_vector(hil_model *model, const hil_config *config, int64_t 
     return hil_model_param(model, name, &row->form, row->out);
 }
 
-hil_status hil_build_params(hil_model *model, const hil_build_table *table)
+hil_status hil_build_part(hil_model *model, const hil_build_table *table, const char *part)
 {
     char name[256];
     for (size_t i = 0; i < table->count; ++i) {
         const hil_build_row *row = &table->rows[i];
         if (row->absent || !row->module) continue;
-        snprintf(name, sizeof name, "%s%lld.%s", table->prefix, (long long)table->number,
-                 row->module);
+        int before = (int)strcspn(row->module, "%");
+        snprintf(name, sizeof name, "%s%lld.%.*s%s%s", table->prefix, (long long)table->number,
+                 before, row->module, row->module[before] ? part : "",
+                 row->module + before + (row->module[before] != 0));
         HIL_TRY(strchr(name, '*') ? build_series(model, name, &row->form, row->out)
                                   : hil_build_param(model, name, &row->form, row->out));
     }
     return HIL_OK;
+}
+
+hil_status hil_build_params(hil_model *model, const hil_build_table *table)
+{
+    return hil_build_part(model, table, "");
 }
 
 hil_status hil_build_block(hil_model *model, const hil_build_table *table, hil_segment_fn *run,

@@ -13,6 +13,11 @@ hil_status hil_build_model(hil_model **out, const hil_config *config);
 /* hil_arch.build of architectures whose block is made of the config's options. */
 hil_status hil_build_decoder(hil_model *model, const hil_config *config);
 
+/* The same with other blocks between the embedding and the head. */
+typedef hil_status hil_build_blocks_fn(hil_model *model, const hil_config *config);
+hil_status hil_build_around(hil_model *model, const hil_config *config,
+                            hil_build_blocks_fn *add_blocks);
+
 /* A copy of the config, which is freed with the model. */
 hil_status hil_build_config(hil_model *model, const hil_config *config, const hil_config **out);
 
@@ -52,6 +57,8 @@ hil_status hil_build_vector(hil_model *model, const hil_config *config, int64_t 
                             const hil_build_row *row);
 /* Adds the parameters of layer `number`. */
 hil_status hil_build_params(hil_model *model, const hil_build_table *table);
+/* The same where `part` stands for a % in modules. */
+hil_status hil_build_part(hil_model *model, const hil_build_table *table, const char *part);
 /* Adds the parameters of layer `number`, and the segment that runs it. */
 hil_status hil_build_block(hil_model *model, const hil_build_table *table, hil_segment_fn *run,
                            void *layer);

@@ -73,10 +73,11 @@ typedef struct hil_growth_config {
 
 /* Keys and values from a latent vector: [Note: latent attention] in latent.h. */
 typedef struct hil_latent_config {
-    int64_t q_rank;  /* of the latent vector of queries; 0: they have none */
-    int64_t kv_rank; /* of that of keys and values; 0: attention is not latent */
-    int64_t still;   /* numbers of a head that do not turn, before the head_dim that do */
-    int64_t value;   /* those of a value */
+    int64_t q_rank;           /* of the latent vector of queries; 0: they have none */
+    int64_t kv_rank;          /* of that of keys and values; 0: attention is not latent */
+    int64_t still;            /* numbers of a head that do not turn, before the head_dim that do */
+    int64_t value;            /* those of a value */
+    double q_scale, kv_scale; /* of queries, and of the latent vector after its norm; 0: none */
 } hil_latent_config;
 
 /* Layers with linear attention by the gated delta rule: [Note: delta net] in delta_net.h. */
@@ -123,6 +124,7 @@ typedef struct hil_mixture_config {
     int64_t chosen;                  /* experts of each token */
     int64_t width;                   /* intermediate size of an expert */
     int64_t shared;                  /* that of the expert that all tokens have; 0: none */
+    int64_t identities;              /* experts after them that give what they get */
     int64_t latent;                  /* numbers of what experts read and give; 0: the hidden size */
     double alpha, limit;             /* of hil_swiglu_clamped; limit 0: plain SwiGLU */
     bool biased;                     /* router and experts have biases */
@@ -143,6 +145,7 @@ typedef struct hil_mixture_config {
 typedef struct hil_config {
     const hil_arch *arch;
     int64_t vocab, hidden, intermediate, layers, heads, kv_heads, head_dim, max_positions;
+    int64_t attentions; /* of each layer; 0: one */
     int64_t window; /* of layers with sliding attention; 0: none. Read it by hil_config_window. */
     uint64_t slides[HIL_LAYER_WORDS]; /* bit set: the layer has sliding attention */
     uint64_t still[HIL_LAYER_WORDS];  /* bit set: the layer has no rotary embedding */

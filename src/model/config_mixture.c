@@ -84,8 +84,10 @@ hil_status hil_config_grouped_mixture(const hil_config_reader *r, int64_t shared
 hil_status hil_config_check_mixture(const hil_config_reader *r)
 {
     const hil_mixture_config *m = &r->config->mixture;
+    if (m->identities < 0 || m->identities > EXPERTS_MAX)
+        return hil_config_refuse(r, "zero_expert_num", "must be from 0 to 65536");
     if (m->experts > EXPERTS_MAX) return hil_config_refuse(r, "num_experts", "is too large");
-    if (m->chosen > m->experts || m->chosen > CHOSEN_MAX)
+    if (m->chosen > m->experts + m->identities || m->chosen > CHOSEN_MAX)
         return hil_config_refuse(r, "num_experts_per_tok", "is larger than the number of experts");
     return HIL_OK;
 }

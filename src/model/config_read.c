@@ -41,6 +41,29 @@ hil_status hil_config_real(const hil_config_reader *r, const char *key, double l
     return HIL_OK;
 }
 
+static hil_status rename_keys(const hil_config_reader *r, const char *const names[][2],
+                              json_t *object)
+{
+    for (size_t i = 0; names[i][0]; ++i) {
+        json_t *value = json_object_get(object, names[i][0]);
+        json_t *other = json_object_get(object, names[i][1]);
+        if (value && other && !json_equal(value, other))
+            return hil_config_refuse(r, names[i][0], "is there under another name, too");
+        if (value && json_object_set(object, names[i][1], value) != 0)
+            return hil_fail(HIL_ERR_MEMORY, "%s: out of memory", r->what);
+    }
+    return HIL_OK;
+}
+
+hil_status hil_config_rename(const hil_config_reader *r, const char *const names[][2], json_t **out)
+{
+    *out = json_copy((json_t *)(uintptr_t)r->object);
+    if (!*out) return hil_fail(HIL_ERR_MEMORY, "%s: out of memory", r->what);
+    hil_status status = rename_keys(r, names, *out);
+    if (status != HIL_OK) json_decref(*out);
+    return status;
+}
+
 hil_status hil_config_bool(const hil_config_reader *r, const char *key, bool *out)
 {
     return hil_json_bool(r->object, key, r->what, out);

@@ -27,6 +27,11 @@ hil_status hil_config_real(const hil_config_reader *r, const char *key, double l
                            double *out);
 hil_status hil_config_bool(const hil_config_reader *r, const char *key, bool *out);
 
+/* A copy of the object in which the keys names[i][0] are there as names[i][1], too; the list ends
+   with NULL. The caller releases it. Refuses keys that are there under both names, and differ. */
+hil_status hil_config_rename(const hil_config_reader *r, const char *const names[][2],
+                             json_t **out);
+
 /* Refuses a key that is true. */
 hil_status hil_config_refuse_flag(const hil_config_reader *r, const char *key);
 /* Refuses a number other than 0. */

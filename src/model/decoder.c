@@ -414,7 +414,7 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
     bool no_qk = other || c->qk_norm == HIL_QK_NORM_NONE, own = c->qk_norm == HIL_QK_NORM_OWN;
     int64_t q_norms = own ? c->heads : 1, k_norms = own ? c->kv_heads : 1;
     HIL_TRY(hil_mixture_build(model, c, n, &l->mixture));
-    HIL_TRY(hil_latent_build(model, c, n, &l->latent));
+    HIL_TRY(hil_latent_build(model, c, n, "", &l->latent));
     HIL_TRY(hil_delta_net_build(model, c, n, &l->delta));
     HIL_TRY(hil_kimi_delta_build(model, c, n, &l->kimi));
     HIL_TRY(hil_short_conv_build(model, c, n, &l->conv));
@@ -471,7 +471,7 @@ static hil_status add_blocks(hil_model *model, const hil_config *c)
     return HIL_OK;
 }
 
-hil_status hil_build_decoder(hil_model *model, const hil_config *config)
+hil_status hil_build_around(hil_model *model, const hil_config *config, hil_build_blocks_fn *add)
 {
     ends *e;
     const hil_config *c;
@@ -491,11 +491,16 @@ hil_status hil_build_decoder(hil_model *model, const hil_config *config)
                                    c->init_std};
     if (m->positions) HIL_TRY(hil_build_param(model, m->positions, &places, &e->positions));
     HIL_TRY(hil_model_segment(model, "embedding", embed, e));
-    HIL_TRY(add_blocks(model, c));
+    HIL_TRY(add(model, c));
     if (m->norm) HIL_TRY(hil_build_param(model, m->norm, &scale, &e->norm.weight));
     if (c->norm_bias) HIL_TRY(hil_build_param(model, m->norm, &norm_bias, &e->norm.bias));
     e->head.weight = e->table;
     if (!c->tied) HIL_TRY(hil_build_param(model, m->head, &rows, &e->head.weight));
     if (c->head_bias) HIL_TRY(hil_build_param(model, m->head, &bias, &e->head.bias));
     return hil_model_segment(model, "head", head, e);
+}
+
+hil_status hil_build_decoder(hil_model *model, const hil_config *config)
+{
+    return hil_build_around(model, config, add_blocks);
 }

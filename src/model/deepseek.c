@@ -59,7 +59,7 @@ static hil_status read_turning(const hil_config_reader *r)
     return HIL_OK;
 }
 
-static hil_status read_common(const hil_config_reader *r)
+hil_status hil_config_latent(const hil_config_reader *r)
 {
     hil_config *c = r->config;
     HIL_TRY(read_heads(r));
@@ -73,13 +73,20 @@ static hil_status read_common(const hil_config_reader *r)
     return HIL_OK;
 }
 
+hil_status hil_config_latent_head(const hil_config_reader *r, int64_t usual)
+{
+    HIL_TRY(hil_config_size(r, "head_dim", NULL, HIL_CONFIG_HEADS_MAX, &usual));
+    if (usual == r->config->head_dim) return HIL_OK;
+    return hil_config_refuse(r, "head_dim", "is not \"qk_rope_head_dim\"");
+}
+
 /* transformers divides by no sum here, whatever norm_topk_prob says. */
 static hil_status read_v2(const hil_config_reader *r)
 {
     hil_mixture_config *m = &r->config->mixture;
     const char *method = "greedy";
     HIL_TRY(hil_json_string(r->object, "topk_method", r->what, &method));
-    HIL_TRY(read_common(r));
+    HIL_TRY(hil_config_latent(r));
     HIL_TRY(hil_config_grouped_mixture(r, 2, 0));
     m->normalized = false;
     if (strcmp(method, "greedy") == 0) m->groups = 0;
@@ -100,7 +107,7 @@ static hil_status read_pairs(const hil_config_reader *r)
 static hil_status read_grouped(const hil_config_reader *r, int64_t dense)
 {
     HIL_TRY(read_pairs(r));
-    HIL_TRY(read_common(r));
+    HIL_TRY(hil_config_latent(r));
     return hil_config_grouped_mixture(r, 1, dense);
 }
 
@@ -200,10 +207,7 @@ static hil_status read_axk1(const hil_config_reader *r)
     if (json_is_null(json_object_get(r->object, "norm_topk_prob")))
         r->config->mixture.normalized = false;
     HIL_TRY(read_grouped(r, 1));
-    int64_t turning = r->config->head_dim;
-    HIL_TRY(hil_config_size(r, "head_dim", NULL, HIL_CONFIG_HEADS_MAX, &turning));
-    if (turning != r->config->head_dim)
-        return hil_config_refuse(r, "head_dim", "is not \"qk_rope_head_dim\"");
+    HIL_TRY(hil_config_latent_head(r, r->config->head_dim));
     return hil_config_mlp_types(r);
 }
 
@@ -288,7 +292,7 @@ static hil_status read_youtu(const hil_config_reader *r)
 {
     hil_config *c = r->config;
     HIL_TRY(read_pairs(r));
-    HIL_TRY(read_common(r));
+    HIL_TRY(hil_config_latent(r));
     if (!json_is_number(json_object_get(r->object, "initializer_range")))
         c->init_std = 2 / sqrt(5 * (double)c->hidden);
     c->embedding_std = 2 * c->init_std;
@@ -306,7 +310,7 @@ static hil_status read_minicpm3(const hil_config_reader *r)
     HIL_TRY(hil_config_sizes(r, false));
     c->latent.value = c->hidden / c->heads;
     if (value && !json_is_null(value)) c->latent.value = 0;
-    HIL_TRY(read_common(r));
+    HIL_TRY(hil_config_latent(r));
     HIL_TRY(hil_config_real(r, "scale_emb", 1e-9, 1e9, &c->embedding_scale));
     HIL_TRY(hil_config_real(r, "scale_depth", 1e-9, 1e9, &depth));
     HIL_TRY(hil_config_real(r, "dim_model_base", 1e-9, 1e9, &base));

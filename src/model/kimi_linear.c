@@ -62,24 +62,8 @@ static hil_status read_delta(const hil_config_reader *r)
     return hil_config_layer_types(r);
 }
 
-/* The keys of DeepSeek-V3 under the names that they have there. */
-static hil_status rename_keys(const hil_config_reader *r, json_t *object)
+static hil_status set_absent(const hil_config_reader *r, json_t *object)
 {
-    static const char *const names[][2] = {{"model_max_length", "max_position_embeddings"},
-                                           {"moe_renormalize", "norm_topk_prob"},
-                                           {"num_expert_group", "n_group"},
-                                           {"num_experts", "n_routed_experts"},
-                                           {"num_local_experts", "n_routed_experts"},
-                                           {"num_experts_per_token", "num_experts_per_tok"},
-                                           {"num_shared_experts", "n_shared_experts"}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
-        json_t *value = json_object_get(object, names[i][0]);
-        json_t *other = json_object_get(object, names[i][1]);
-        if (value && other && !json_equal(value, other))
-            return hil_config_refuse(r, names[i][0], "is there under another name, too");
-        if (value && json_object_set(object, names[i][1], value) != 0)
-            return hil_fail(HIL_ERR_MEMORY, "%s: out of memory", r->what);
-    }
     int failed = 0;
     if (!json_object_get(object, "first_k_dense_replace"))
         failed |= json_object_set_new(object, "first_k_dense_replace", json_integer(1));
@@ -108,10 +92,18 @@ static hil_status read_renamed(const hil_config_reader *r)
 
 static hil_status read(const hil_config_reader *r)
 {
-    json_t *object = json_copy((json_t *)(uintptr_t)r->object);
-    if (!object) return hil_fail(HIL_ERR_MEMORY, "%s: out of memory", r->what);
+    static const char *const names[][2] = {{"model_max_length", "max_position_embeddings"},
+                                           {"moe_renormalize", "norm_topk_prob"},
+                                           {"num_expert_group", "n_group"},
+                                           {"num_experts", "n_routed_experts"},
+                                           {"num_local_experts", "n_routed_experts"},
+                                           {"num_experts_per_token", "num_experts_per_tok"},
+                                           {"num_shared_experts", "n_shared_experts"},
+                                           {NULL}};
+    json_t *object;
+    HIL_TRY(hil_config_rename(r, names, &object));
     const hil_config_reader own = {object, r->what, r->config};
-    hil_status status = rename_keys(r, object);
+    hil_status status = set_absent(r, object);
     if (status == HIL_OK) status = read_renamed(&own);
     json_decref(object);
     return status;

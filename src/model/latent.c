@@ -5,7 +5,8 @@
 /* transformers takes this epsilon whatever the config says. */
 #define LATENT_EPS 1e-6
 
-hil_status hil_latent_build(hil_model *model, const hil_config *c, int64_t n, hil_latent *out)
+hil_status hil_latent_build(hil_model *model, const hil_config *c, int64_t n, const char *part,
+                            hil_latent *out)
 {
     *out = (hil_latent){.config = c};
     const hil_latent_config *l = &c->latent;
@@ -15,18 +16,24 @@ hil_status hil_latent_build(hil_model *model, const hil_config *c, int64_t n, hi
     bool whole = !l->q_rank, plain = !c->attention_bias;
     double std = c->init_std;
     const hil_build_row rows[] = {
-        {"self_attn.q_proj", {HIL_MATRIX, q, d, std}, &out->q, !whole},
-        {"self_attn.q_a_proj", {HIL_MATRIX, l->q_rank, d, std}, &out->q_down, whole},
-        {"self_attn.q_a_proj", {HIL_BIAS, 1, l->q_rank, 0}, &out->q_down_bias, whole || plain},
-        {"self_attn.q_a_layernorm", {HIL_SCALE, 1, l->q_rank, 0}, &out->q_norm, whole},
-        {"self_attn.q_b_proj", {HIL_MATRIX, q, l->q_rank, std}, &out->q_up, whole},
-        {"self_attn.kv_a_proj_with_mqa", {HIL_MATRIX, kv_down, d, std}, &out->kv_down, false},
-        {"self_attn.kv_a_proj_with_mqa", {HIL_BIAS, 1, kv_down, 0}, &out->kv_down_bias, plain},
-        {"self_attn.kv_a_layernorm", {HIL_SCALE, 1, l->kv_rank, 0}, &out->kv_norm, false},
-        {"self_attn.kv_b_proj", {HIL_MATRIX, kv_up, l->kv_rank, std}, &out->kv_up, false},
+        {"self_attn%.q_proj", {HIL_MATRIX, q, d, std}, &out->q, !whole},
+        {"self_attn%.q_a_proj", {HIL_MATRIX, l->q_rank, d, std}, &out->q_down, whole},
+        {"self_attn%.q_a_proj", {HIL_BIAS, 1, l->q_rank, 0}, &out->q_down_bias, whole || plain},
+        {"self_attn%.q_a_layernorm", {HIL_SCALE, 1, l->q_rank, 0}, &out->q_norm, whole},
+        {"self_attn%.q_b_proj", {HIL_MATRIX, q, l->q_rank, std}, &out->q_up, whole},
+        {"self_attn%.kv_a_proj_with_mqa", {HIL_MATRIX, kv_down, d, std}, &out->kv_down, false},
+        {"self_attn%.kv_a_proj_with_mqa", {HIL_BIAS, 1, kv_down, 0}, &out->kv_down_bias, plain},
+        {"self_attn%.kv_a_layernorm", {HIL_SCALE, 1, l->kv_rank, 0}, &out->kv_norm, false},
+        {"self_attn%.kv_b_proj", {HIL_MATRIX, kv_up, l->kv_rank, std}, &out->kv_up, false},
     };
-    return hil_build_params(
-        model, &(hil_build_table){c->arch->names->blocks, n, rows, sizeof rows / sizeof *rows});
+    const hil_build_table table = {c->arch->names->blocks, n, rows, sizeof rows / sizeof *rows};
+    return hil_build_part(model, &table, part);
+}
+
+/* *x *= factor; 0: it stays. */
+static hil_status scale(hil_tape *t, double factor, hil_value **x)
+{
+    return factor > 0 ? hil_scale(t, *x, factor, x) : HIL_OK;
 }
 
 static hil_status find_queries(hil_tape *t, const hil_latent *l, hil_value *x, hil_value **q)
@@ -34,7 +41,8 @@ static hil_status find_queries(hil_tape *t, const hil_latent *l, hil_value *x, h
     if (l->q) return hil_linear(t, x, l->q, NULL, q);
     HIL_TRY(hil_linear(t, x, l->q_down, l->q_down_bias, q));
     HIL_TRY(hil_rmsnorm(t, *q, l->q_norm, LATENT_EPS, q));
-    return hil_linear(t, *q, l->q_up, NULL, q);
+    HIL_TRY(hil_linear(t, *q, l->q_up, NULL, q));
+    return scale(t, l->config->latent.q_scale, q);
 }
 
 static hil_status split_heads(hil_tape *t, hil_value *x, int64_t heads, hil_value **y)
@@ -64,6 +72,7 @@ hil_status hil_latent_project(hil_tape *t, const hil_latent *l, const hil_rope_t
     HIL_TRY(hil_linear(t, x, l->kv_down, l->kv_down_bias, &x));
     HIL_TRY(hil_split(t, x, 2, (int64_t[]){c->latent.kv_rank, c->head_dim}, latent));
     HIL_TRY(hil_rmsnorm(t, latent[0], l->kv_norm, LATENT_EPS, &latent[0]));
+    HIL_TRY(scale(t, c->latent.kv_scale, &latent[0]));
     HIL_TRY(hil_linear(t, latent[0], l->kv_up, NULL, &x));
     HIL_TRY(split_heads(t, x, c->heads, &x));
     HIL_TRY(hil_split(t, x, 2, (int64_t[]){c->latent.still, c->latent.value}, kv));

@@ -15,8 +15,10 @@ typedef struct hil_latent {
     hil_param *kv_down, *kv_down_bias, *kv_norm, *kv_up;
 } hil_latent;
 
-/* Registers the parameters of layer n, if the config has latent attention. */
-hil_status hil_latent_build(hil_model *model, const hil_config *config, int64_t n, hil_latent *out);
+/* Registers the parameters of layer n, if the config has latent attention. `part` is between
+   "self_attn" and their names. */
+hil_status hil_latent_build(hil_model *model, const hil_config *config, int64_t n, const char *part,
+                            hil_latent *out);
 /* x (B, T, C) to the queries, keys and values of attention, as heads; `rope` NULL: nothing turns.
  */
 hil_status hil_latent_project(hil_tape *t, const hil_latent *latent, const hil_rope_table *rope,

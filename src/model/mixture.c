@@ -46,7 +46,7 @@ static hil_status build_shared(hil_model *model, const hil_config *c, int64_t n,
 static hil_status build_vector(hil_model *model, const hil_config *c, int64_t n, const char *whole,
                                hil_role role, hil_param **out)
 {
-    const hil_param_form form = {role, 1, c->mixture.experts, 0};
+    const hil_param_form form = {role, 1, c->mixture.experts + c->mixture.identities, 0};
     char name[256];
     snprintf(name, sizeof name, "%s%lld.%s", c->arch->names->blocks, (long long)n, whole);
     return hil_model_param(model, name, &form, out);
@@ -95,13 +95,15 @@ static void set_route(const hil_mixture_config *m, hil_route_options *out)
     out->groups = m->groups, out->groups_chosen = m->groups_chosen;
     out->sigmoid = m->sigmoid, out->pairs = m->pairs, out->eps = m->eps;
     out->by_logits = m->by_logits;
+    out->identities = m->identities;
 }
 
 hil_status hil_mixture_build(hil_model *model, const hil_config *c, int64_t n, hil_mixture *out)
 {
     const hil_mixture_names *m = c->arch->mixture;
     const char *blocks = c->arch->names->blocks;
-    const hil_param_form router = {HIL_ROUTER, c->mixture.experts, c->hidden, c->init_std};
+    int64_t routed = c->mixture.experts + c->mixture.identities;
+    const hil_param_form router = {HIL_ROUTER, routed, c->hidden, c->init_std};
     const hil_role role = c->mixture.transposed ? HIL_TRANSPOSED : HIL_MATRIX;
     int64_t d = c->mixture.latent ? c->mixture.latent : c->hidden;
     const hil_param_form inner = {role, c->mixture.width, d, c->init_std};
@@ -199,6 +201,17 @@ static hil_status add_shared(hil_tape *t, const hil_mixture *m, hil_value *x, hi
     return HIL_OK;
 }
 
+/* *sum += the experts that give what they get; *sum may be NULL. */
+static hil_status add_identities(hil_tape *t, hil_value *x, const hil_routing *routing,
+                                 hil_value **sum)
+{
+    hil_value *y;
+    HIL_TRY(hil_expert_identity(t, x, routing, &y));
+    if (*sum) return hil_add(t, *sum, y, sum);
+    *sum = y;
+    return HIL_OK;
+}
+
 static hil_status project(hil_tape *t, hil_value *rows, const hil_routing *routing,
                           hil_param *first, hil_param *bias, hil_value **y)
 {
@@ -241,6 +254,7 @@ hil_status hil_mixture_run(hil_tape *t, const hil_mixture *m, hil_value *x,
     hil_value *rows;
     hil_routing own = *routing;
     if (m->shared_down) HIL_TRY(add_shared(t, m, x, &residual));
+    if (m->route.identities) HIL_TRY(add_identities(t, x, &own, &residual));
     if (m->latent_down) HIL_TRY(hil_linear(t, x, m->latent_down, NULL, &x));
     if (m->early)
         HIL_TRY(hil_dispatch_weighed(t, x, &own, &rows));

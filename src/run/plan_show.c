@@ -69,7 +69,8 @@ static hil_status set_lengths(show *s)
 static uint64_t cache_bytes(const show *s)
 {
     const hil_config *c = &s->source.config;
-    return 2 * (uint64_t)(s->context * c->layers * c->kv_heads * hil_config_key_dim(c)) *
+    int64_t attentions = c->layers * (c->attentions ? c->attentions : 1);
+    return 2 * (uint64_t)(s->context * attentions * c->kv_heads * hil_config_key_dim(c)) *
            hil_dtype_size(s->dtype);
 }
 
@@ -111,7 +112,7 @@ static int64_t count_active(const show *s)
     for (size_t i = 0; i < hil_store_count(s->model->store); ++i) {
         hil_param *p = hil_store_at(s->model->store, i);
         bool expert = m->experts && strstr(hil_param_spec_of(p)->name, ".experts.");
-        double part = expert ? (double)m->chosen / (double)m->experts : 1;
+        double part = expert ? (double)m->chosen / (double)(m->experts + m->identities) : 1;
         count += part * (double)hil_param_elements(p);
     }
     return (int64_t)count;

@@ -58,6 +58,8 @@ static const char *const refused[][3] = {
      "\"partial_rotary_factor\":0.5}}",
      "needs the type proportional"},
     {"axk1", ",\"q_lora_rank\":null", "\"q_lora_rank\" is null"},
+    {"longcat_flash", ",\"num_layers\":2", "is not twice \"num_layers\""},
+    {"longcat_flash", ",\"ffn_hidden_size\":8", "\"ffn_hidden_size\" is there under another"},
     {"flint", ",\"output_router_logits\":true", "\"output_router_logits\" is true"},
     {"flint", ",\"sliding_window\":null", "\"sliding_window\" is null"},
     {"kolibri1", ",\"attention_bias\":true", "\"attention_bias\" is true"},
@@ -427,6 +429,35 @@ static void check_newer_defaults(void)
     CHECK(parse("hyperclovax", ",\"use_post_norm\":false").no_post_norms);
 }
 
+static void check_longcat(void)
+{
+    static const char *const cases[][2] = {
+        {",\"head_dim\":32", "\"head_dim\" is not \"qk_rope_head_dim\""},
+        {",\"qk_head_dim\":7", "\"qk_head_dim\" is not that of"},
+        {",\"q_lora_rank\":null", "\"q_lora_rank\" must be a number"},
+        {",\"mla_scale_q_lora\":false", "\"mla_scale_q_lora\" is false"},
+        {",\"mla_scale_kv_lora\":false", "\"mla_scale_kv_lora\" is false"},
+        {",\"zero_expert_type\":\"copy\"", "\"zero_expert_type\" other than identity"},
+        {",\"zero_expert_num\":-1", "\"zero_expert_num\" must be from 0"},
+        {",\"moe_topk\":50,\"n_routed_experts\":2,\"zero_expert_num\":3", "is larger than"},
+        {",\"router_bias\":true", "\"router_bias\" is true"},
+        {",\"norm_topk_prob\":true", "\"norm_topk_prob\" is true"},
+    };
+    hil_config c = parse_latent("longcat_flash", ",\"decoder_sparse_step\":2");
+    CHECK_INT(c.layers, 1);
+    CHECK_INT(c.attentions, 2);
+    CHECK_INT(c.mixture.identities, 256);
+    CHECK_INT(c.mixture.dense[0], 0);
+    CHECK_NEAR(c.latent.q_scale, sqrt((double)c.hidden / 1536), 1e-12);
+    CHECK_NEAR(c.rope.theta, 1e7, 0);
+    static const char odd[] =
+        "{\"model_type\":\"longcat_flash\",\"vocab_size\":9,\"num_hidden_layers\":3}";
+    CHECK_FAILS(hil_config_parse(&c, odd, sizeof odd - 1, "t"), HIL_ERR_INPUT, "is odd");
+    CHECK_INT(parse_latent("longcat_flash", ",\"zero_expert_num\":null").mixture.identities, 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i)
+        refuse_latent("longcat_flash", cases[i][0], cases[i][1]);
+}
+
 /* Models of later versions of transformers. */
 static void check_recent_defaults(void)
 {
@@ -469,6 +500,7 @@ static void check_recent_defaults(void)
     refuse_latent("kimi_linear", ",\"linear_head_dim\":1", "must be 2 or more");
     refuse_latent("kimi_linear", ",\"linear_head_dim\":65536,\"linear_num_heads\":65536",
                   "are too large");
+    check_longcat();
     c = parse("flint", "");
     CHECK_INT(c.mixture.dense[0], 3);
     CHECK(!hil_config_turns(&c, 0) && !hil_config_turns(&c, 1));

@@ -204,7 +204,7 @@ static __global__ void __launch_bounds__(THREADS)
     clear_rows(const int32_t *begin, int64_t rows, int64_t cols, const hil_view x)
 {
     int64_t at = *begin * cols + ((int64_t)blockIdx.x * THREADS + threadIdx.x);
-    const float zero[HIL_WIDE] = {};
+    float zero[HIL_WIDE] = {};
     for (; at < rows * cols; at += (int64_t)gridDim.x * THREADS)
         hil_wide_write(x, at, 1, zero, false);
 }

@@ -199,7 +199,7 @@ HIL_API void hil_delta_defaults_sized(hil_delta_options *options, size_t size);
 HIL_API hil_status hil_delta_rule(hil_tape *t, hil_value *qkv, hil_value *b, hil_value *a,
                                   const hil_delta_options *options, hil_value **y);
 /* The same with a decay per channel of the key (Kimi Delta Attention): a is (B, T, H key_dim), the
-   bias has as many numbers, and H is key_heads. It runs on the CPU. */
+   bias has as many numbers, and H is key_heads. A GPU takes keys of up to 128 numbers. */
 HIL_API hil_status hil_channel_delta(hil_tape *t, hil_value *qkv, hil_value *b, hil_value *a,
                                      const hil_delta_options *options, hil_value **y);
 typedef struct hil_state_space_options {

@@ -49,6 +49,8 @@ static const hil_op_kernel *const kernels[] = {
     &hil_cuda_causal_conv_plain_cached,
     &hil_cuda_delta_rule,
     &hil_cuda_delta_rule_cached,
+    &hil_cuda_channel_delta,
+    &hil_cuda_channel_delta_cached,
     &hil_cuda_state_space,
     &hil_cuda_state_space_cached,
 };

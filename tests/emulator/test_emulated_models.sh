@@ -7,7 +7,7 @@ HILBERT=$BUILD/emulated/hilbert
 [ -x "$HILBERT" ] || { echo "skipped: built without the emulated GPU"; exit 77; }
 export LD_LIBRARY_PATH=$BUILD/emulated
 cd "$TESTS/golden/models" || exit 1
-models=(deepseek_v3 gemma2 gemma4 gpt_neox granitemoehybrid lfm2_moe phi3_long qwen3_5 qwen3_next)
+models=(deepseek_v3 gemma2 gemma4 gpt_neox granitemoehybrid kimi_linear lfm2_moe phi3_long qwen3_5 qwen3_next)
 [ "${1:-}" != --full ] || models=(*/)
 
 # losses DEVICE MODEL DATA

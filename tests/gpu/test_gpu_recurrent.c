@@ -1,5 +1,6 @@
-/* test_gpu_recurrent.c - the causal convolution, the gated delta rule and state spaces on a GPU,
-   across documents and chunks, and their forms for generation. */
+/* test_gpu_recurrent.c - the causal convolution, the gated delta rule, also with a decay per
+   channel, and state spaces on a GPU, across documents and chunks, and their forms for generation.
+ */
 #include "gpu/gpu_check.h"
 
 enum { B = 2, LENGTH_MOST = 1200 };
@@ -81,6 +82,39 @@ static void check_size(hil_delta_attr attr, int64_t length, int64_t heads, int64
 {
     gpu_case c = delta(&attr, length, heads, values);
     c.name = "delta rule, size";
+    gpu_check(c);
+    c.compute = HIL_BF16, c.slack = gpu_unit(HIL_BF16), c.add = true;
+    gpu_check(c);
+}
+
+static gpu_case channels(const hil_channel_delta_attr *attr, int64_t length, int64_t values)
+{
+    int64_t heads = attr->rule.key_heads, keys = heads * attr->rule.key_dim;
+    gpu_case c = delta(&attr->rule, length, heads, values);
+    c.name = "channel delta", c.op = &hil_op_channel_delta, c.attr = attr;
+    c.in[2].dim[2] = keys, c.cols[1] = keys;
+    return c;
+}
+
+static void check_channels(hil_channel_delta_attr attr, int64_t length, int64_t values)
+{
+    gpu_case c = channels(&attr, length, values);
+    gpu_check_dtypes(c);
+    c.name = "channel delta, wide spread", c.spread = 4, c.slack = 1e-4;
+    gpu_check(c);
+    c.spread = c.slack = 0;
+    for (c.no_din = 1; c.no_din < 7; ++c.no_din) {
+        c.name = "channel delta, some gradients";
+        gpu_check(c);
+    }
+    c.name = "channel delta, frozen", c.no_din = 6, c.frozen[0] = c.frozen[1] = true;
+    gpu_check_dtypes(c);
+}
+
+static void check_channels_size(hil_channel_delta_attr attr, int64_t length, int64_t values)
+{
+    gpu_case c = channels(&attr, length, values);
+    c.name = "channel delta, size";
     gpu_check(c);
     c.compute = HIL_BF16, c.slack = gpu_unit(HIL_BF16), c.add = true;
     gpu_check(c);
@@ -187,6 +221,7 @@ static void check_pieces(gpu_case c, const hil_op *cached, const void *attr, siz
 
 static hil_conv_attr conv_attr = {.size = 4};
 static hil_delta_attr delta_attr = {.key_heads = 2, .key_dim = 10};
+static hil_channel_delta_attr channel_attr = {.rule = {.key_heads = 2, .key_dim = 10}};
 static hil_state_space_attr space_attr = {.rule = {.key_heads = 2, .key_dim = 10},
                                           .most = INFINITY};
 
@@ -198,6 +233,12 @@ static void set_conv(int64_t length, void *state[2])
 static void set_delta(int64_t length, void *state[2])
 {
     delta_attr.length = length, delta_attr.state = state[0], delta_attr.next = state[1];
+}
+
+static void set_channels(int64_t length, void *state[2])
+{
+    hil_delta_attr *rule = &channel_attr.rule;
+    rule->length = length, rule->state = state[0], rule->next = state[1];
 }
 
 static void set_space(int64_t length, void *state[2])
@@ -220,6 +261,10 @@ static void check_generation(hil_dtype dtype)
     c.compute = dtype;
     check_pieces(c, &hil_op_delta_rule_cached, &delta_attr, B * HEADS * 10 * VALUES * sizeof(float),
                  set_delta);
+    c = channels(&channel_attr, LENGTH, VALUES);
+    c.compute = dtype;
+    check_pieces(c, &hil_op_channel_delta_cached, &channel_attr,
+                 B * 2 * 10 * VALUES * sizeof(float), set_channels);
     c = space(&space_attr, LENGTH, HEADS, VALUES);
     c.compute = dtype;
     check_pieces(c, &hil_op_state_space_cached, &space_attr,
@@ -258,6 +303,12 @@ int main(void)
     check_size((hil_delta_attr){.key_heads = 1, .key_dim = 128}, 70, 2, 128);
     check_size((hil_delta_attr){.key_heads = 1, .key_dim = 200}, 33, 3, 24);
     check_size((hil_delta_attr){.key_heads = 2, .key_dim = 8}, 1160, 2, 8); /* parts of backward */
+    check_channels((hil_channel_delta_attr){.rule = {.key_heads = 2, .key_dim = 3}}, 40, 5);
+    check_channels((hil_channel_delta_attr){{.key_heads = 1, .key_dim = 4}, -5}, 150, 2);
+    check_channels((hil_channel_delta_attr){{.key_heads = 1, .key_dim = 2}, 0}, 1, 1);
+    check_channels_size((hil_channel_delta_attr){{.key_heads = 1, .key_dim = 40}, -2}, 290, 70);
+    check_channels_size((hil_channel_delta_attr){{.key_heads = 1, .key_dim = 128}, 0}, 70, 128);
+    check_channels_size((hil_channel_delta_attr){{.key_heads = 2, .key_dim = 8}, 0}, 1160, 8);
     check_spaces();
     check_generation(HIL_F32);
     check_generation(HIL_BF16);

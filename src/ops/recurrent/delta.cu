@@ -6,8 +6,9 @@
 
 #define WARPS 8
 #define THREADS (32 * WARPS)
-#define PART 2048      /* positions of a part of backward, in whole chunks */
-#define DECAY_MOST 1e4 /* a state that shrinks by exp of it is 0 */
+#define PART 2048          /* positions of a part of backward, in whole chunks */
+#define PART_CHANNELS 1024 /* likewise by channel, where more states are kept */
+#define DECAY_MOST 1e4     /* a state that shrinks by exp of it is 0 */
 
 static __device__ inline float sigmoid(float x)
 {
@@ -17,6 +18,10 @@ static __device__ inline float sigmoid(float x)
 static __device__ inline void find_gates(const hil_delta_job &d, int64_t row, int64_t head)
 {
     int64_t at = row * d.heads + head;
+    if (d.by_channel) {
+        d.beta[at] = sigmoid(hil_delta_number(d.b, at));
+        return;
+    }
     float rate = expf(hil_delta_number(d.rate, head));
     float y = hil_delta_number(d.a, at) + hil_delta_number(d.bias, head);
     float step = y > 20 ? y : log1pf(expf(y)), slope = sigmoid(y);
@@ -65,6 +70,9 @@ static __global__ void __launch_bounds__(THREADS) prepare(const hil_delta_job d)
         d.match[task] = qk * q_scale * k_scale;
     }
     for (int64_t i = threadIdx.x % 32; i < share; i += 32) find_gates(d, row, group * share + i);
+    bool begins = hil_delta_is_begin(d, row / d.length, row % d.length);
+    for (int64_t c = threadIdx.x % 32; d.by_channel && c < d.key_dim; c += 32)
+        d.keep[task * d.key_dim + c] = begins ? 0 : hil_delta_channel_of(d, row, group, c).keep;
 }
 
 /* A thread has a chunk of one head. */
@@ -82,6 +90,12 @@ static __global__ void __launch_bounds__(THREADS) add_decays(const hil_delta_job
     }
 }
 
+/* Numbers of parameter i. */
+static int64_t vector_cols(const hil_delta_job &d, int i)
+{
+    return i == 1 && d.by_channel ? d.heads * d.key_dim : d.heads;
+}
+
 /* Takes the next part of the scratch, or counts it if there is none yet. */
 static float *take(const hil_op_call *call, size_t *bytes, int64_t count, size_t size)
 {
@@ -92,6 +106,11 @@ static float *take(const hil_op_call *call, size_t *bytes, int64_t count, size_t
 static bool is_space(const hil_op_call *call)
 {
     return strstr(call->op->name, hil_op_state_space.name) != NULL;
+}
+
+static bool is_by_channel(const hil_op_call *call)
+{
+    return strstr(call->op->name, hil_op_channel_delta.name) != NULL;
 }
 
 /* What a state space has beside the rule's numbers, and where its inputs are. */
@@ -117,18 +136,57 @@ static hil_delta_job describe(const hil_op_call *call, size_t *bytes)
     d.b = hil_view_of(&call->in[1]);
     d.a = hil_view_of(&call->in[2]);
     if (is_space(call)) describe_space(call, &d);
+    d.by_channel = is_by_channel(call);
+    if (d.by_channel) d.floor = (float)((const hil_channel_delta_attr *)call->attr)->floor;
     d.out = hil_view_of(&call->out[0]);
     hil_view *vectors[] = {&d.rate, &d.bias, &d.skip};
     float **by_group[] = {&d.q_scale, &d.k_scale, &d.match};
-    float **by_head[] = {&d.beta, &d.keep, &d.slope, &d.decay};
+    float **by_head[] = {&d.beta, &d.slope, &d.decay};
+    int64_t channels = d.by_channel ? d.key_dim : 1, gates = d.batch * d.length * d.heads;
     *bytes = 0;
     for (int i = 0; i < call->params; ++i)
-        *vectors[i] = {take(call, bytes, d.heads, sizeof(float)), call->param[i].dtype};
+        *vectors[i] = {take(call, bytes, d.heads * (i == 1 ? channels : 1), sizeof(float)),
+                       call->param[i].dtype};
     for (int i = 0; i < 3; ++i)
         *by_group[i] = take(call, bytes, d.batch * d.length * d.key_heads, sizeof(float));
-    for (int i = 0; i < 4; ++i)
-        *by_head[i] = take(call, bytes, d.batch * d.length * d.heads, sizeof(float));
+    for (int i = 0; i < (d.by_channel ? 1 : 3); ++i)
+        *by_head[i] = take(call, bytes, gates, sizeof(float));
+    d.keep = take(call, bytes, gates * channels, sizeof(float));
     return d;
+}
+
+/* Rows of the gradients of vectors, which are added up: chunks, or tiles by channel. */
+static int64_t vector_rows(const hil_delta_job &d)
+{
+    int64_t tiles = (d.length + HIL_DELTA_ROWS - 1) / HIL_DELTA_ROWS;
+    return d.batch * (d.by_channel ? tiles : d.chunks);
+}
+
+/* What the gradients of channels are made of. */
+static void describe_channels(const hil_op_call *call, const hil_delta_job &d, hil_delta_back *g,
+                              size_t *bytes)
+{
+    int64_t tiles = d.batch * d.heads * g->chunks * HIL_DELTA_TILES;
+    int64_t numbers = d.batch * g->room * d.heads * d.key_dim;
+    float **products[] = {&g->own, &g->by_row, &g->by_column};
+    g->begins = take(call, bytes, tiles * d.key_dim * d.value_dim, sizeof(float));
+    g->ends = take(call, bytes, tiles * d.key_dim * d.value_dim, sizeof(float));
+    g->pairs = take(call, bytes, tiles * 2 * HIL_DELTA_ROWS * HIL_DELTA_ROWS, sizeof(float));
+    g->whole = take(call, bytes, tiles * d.key_dim, sizeof(float));
+    for (int i = 0; i < 3; ++i) *products[i] = take(call, bytes, numbers, sizeof(float));
+}
+
+/* Of chunks that share one decay. */
+static void describe_chunks(const hil_op_call *call, const hil_delta_job &d, hil_delta_back *g,
+                            size_t *bytes)
+{
+    int64_t rows = d.batch * g->room * d.heads;
+    g->sums = (double *)take(call, bytes, d.batch * d.length * d.heads, sizeof(double));
+    g->ends =
+        take(call, bytes, g->chunks * d.batch * d.heads * d.key_dim * d.value_dim, sizeof(float));
+    g->from_begin = take(call, bytes, rows, sizeof(float));
+    g->from_end = take(call, bytes, rows, sizeof(float));
+    g->across = take(call, bytes, rows * HIL_DELTA_TILES, sizeof(float));
 }
 
 static hil_delta_back describe_back(const hil_op_call *call, const hil_delta_job &d, size_t *bytes)
@@ -141,22 +199,19 @@ static hil_delta_back describe_back(const hil_op_call *call, const hil_delta_job
                         .add_db = call->din_add[1],
                         .add_da = call->din_add[d.space ? 1 : 2]};
     if (d.space) g.db.data = NULL;
-    g.chunks = d.batch ? PART / (d.batch * HIL_DELTA_CHUNK) : 1;
+    int64_t most = d.by_channel ? PART_CHANNELS : PART;
+    g.chunks = d.batch ? most / (d.batch * HIL_DELTA_CHUNK) : 1;
     if (g.chunks < 1) g.chunks = 1;
     if (g.chunks > d.chunks) g.chunks = d.chunks;
     g.room = g.chunks * HIL_DELTA_CHUNK < d.length ? g.chunks * HIL_DELTA_CHUNK : d.length;
     int64_t rows = d.batch * g.room * d.heads, states = d.batch * d.heads * d.key_dim * d.value_dim;
-    g.sums = (double *)take(call, bytes, d.batch * d.length * d.heads, sizeof(double));
     g.wrong = take(call, bytes, d.space ? 0 : rows * d.value_dim, sizeof(float));
     g.dchange = take(call, bytes, rows * d.value_dim, sizeof(float));
-    g.ends = take(call, bytes, g.chunks * states, sizeof(float));
     g.carry = take(call, bytes, states, sizeof(float));
-    g.from_begin = take(call, bytes, rows, sizeof(float));
-    g.from_end = take(call, bytes, rows, sizeof(float));
-    g.across = take(call, bytes, rows * HIL_DELTA_TILES, sizeof(float));
+    (d.by_channel ? describe_channels : describe_chunks)(call, d, &g, bytes);
     float **partial[] = {&g.drate, &g.dbias, &g.dskip};
     for (int i = 0; i < call->params; ++i)
-        *partial[i] = take(call, bytes, d.batch * d.chunks * d.heads, sizeof(float));
+        *partial[i] = take(call, bytes, vector_rows(d) * vector_cols(d, i), sizeof(float));
     return g;
 }
 
@@ -164,9 +219,10 @@ static hil_delta_back describe_back(const hil_op_call *call, const hil_delta_job
 static hil_status infer(hil_op_call *call)
 {
     const hil_delta_attr *attr = (const hil_delta_attr *)call->attr;
-    if (attr->key_dim > HIL_DELTA_DIM)
+    int most = is_by_channel(call) ? HIL_DELTA_CHANNELS : HIL_DELTA_DIM;
+    if (attr->key_dim > most)
         return hil_fail(HIL_ERR_USAGE, "%s: keys of %lld numbers, a GPU takes at most %d",
-                        call->op->name, (long long)attr->key_dim, HIL_DELTA_DIM);
+                        call->op->name, (long long)attr->key_dim, most);
     call->scratch = NULL;
     hil_delta_job d = describe(call, &call->forward_scratch);
     call->backward_scratch = call->forward_scratch;
@@ -201,13 +257,23 @@ static hil_status forward(hil_op_call *call)
     return is_empty(d) ? HIL_OK : hil_delta_scan(call->device, d);
 }
 
+/* What sums over columns, after the scans. */
+static hil_status run_products(hil_device *device, const hil_delta_job &d, const hil_delta_back &g)
+{
+    if (d.by_channel) return hil_delta_channels(device, d, g);
+    HIL_TRY(hil_delta_products(device, d, g));
+    return hil_delta_gates(device, d, g);
+}
+
 /* Parts from the last to the first; see [Note: scans]. */
 static hil_status run_parts(const hil_op_call *call, const hil_delta_job &d, hil_delta_back g)
 {
     int64_t each = g.chunks;
-    add_decays<<<hil_blocks(d.batch * d.chunks * d.heads, THREADS), THREADS, 0,
-                 hil_cuda_stream(call->device, HIL_STREAM_COMPUTE)>>>(d, g.sums);
-    HIL_TRY(hil_cuda_launched(call->device, "delta_rule's decays"));
+    if (!d.by_channel) {
+        add_decays<<<hil_blocks(d.batch * d.chunks * d.heads, THREADS), THREADS, 0,
+                     hil_cuda_stream(call->device, HIL_STREAM_COMPUTE)>>>(d, g.sums);
+        HIL_TRY(hil_cuda_launched(call->device, "delta_rule's decays"));
+    }
     for (int64_t end = d.chunks; end > 0; end = g.chunk) {
         g.chunk = end > each ? end - each : 0;
         g.chunks = end - g.chunk;
@@ -216,8 +282,7 @@ static hil_status run_parts(const hil_op_call *call, const hil_delta_job &d, hil
         g.last = end == d.chunks;
         if (!d.space) HIL_TRY(hil_delta_scan_again(call->device, d, g));
         HIL_TRY(hil_delta_scan_back(call->device, d, g));
-        HIL_TRY(hil_delta_products(call->device, d, g));
-        HIL_TRY(hil_delta_gates(call->device, d, g));
+        HIL_TRY(run_products(call->device, d, g));
     }
     return HIL_OK;
 }
@@ -237,8 +302,8 @@ static hil_status backward(hil_op_call *call)
         bool add;
         if (!call->param[i].trainable) continue;
         HIL_TRY(call->source->gradient_begin(call->owner, i, 0, &sum, &add));
-        hil_status status =
-            hil_op_cuda_gather(call->device, {sum, partial[i], d.batch * d.chunks, d.heads, add});
+        hil_status status = hil_op_cuda_gather(
+            call->device, {sum, partial[i], vector_rows(d), vector_cols(d, i), add});
         call->source->gradient_end(call->owner, i, 0);
         HIL_TRY(status);
     }
@@ -247,6 +312,8 @@ static hil_status backward(hil_op_call *call)
 
 const hil_op_kernel hil_cuda_delta_rule = {
     .op = &hil_op_delta_rule, .infer = infer, .forward = forward, .backward = backward};
+const hil_op_kernel hil_cuda_channel_delta = {
+    .op = &hil_op_channel_delta, .infer = infer, .forward = forward, .backward = backward};
 const hil_op_kernel hil_cuda_state_space = {
     .op = &hil_op_state_space, .infer = infer, .forward = forward, .backward = backward};
 
@@ -263,5 +330,7 @@ static hil_status forward_cached(hil_op_call *call)
 
 const hil_op_kernel hil_cuda_delta_rule_cached = {
     .op = &hil_op_delta_rule_cached, .infer = infer, .forward = forward_cached};
+const hil_op_kernel hil_cuda_channel_delta_cached = {
+    .op = &hil_op_channel_delta_cached, .infer = infer, .forward = forward_cached};
 const hil_op_kernel hil_cuda_state_space_cached = {
     .op = &hil_op_state_space_cached, .infer = infer, .forward = forward_cached};

@@ -188,6 +188,7 @@ struct hil_store {
     struct hil_save *save;
     hil_fence written; /* over: all pages of hil_store_write are on disk */
     hil_written last;
+    bool rewritten; /* this rank wrote weights since the last pass began */
 };
 
 /* See hil_param_is_saved. */

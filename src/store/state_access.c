@@ -345,7 +345,10 @@ static hil_status wait_for_states(hil_store *store, const hil_param *p, int64_t 
         hil_unit *unit = hil_unit_of(store, p, at / tile);
         HIL_TRY(hil_links_wait(store->links, &unit->swept, HIL_WAIT_UPDATE));
         if (!c->in) continue;
-        if (c->state == HIL_MASTER) hil_window_forget(store, unit);
+        if (c->state == HIL_MASTER) {
+            hil_window_forget(store, unit);
+            store->rewritten = true;
+        }
         HIL_TRY(hil_links_wait(store->links, &unit->reading, HIL_WAIT_WEIGHTS));
     }
     return HIL_OK;

@@ -218,9 +218,22 @@ static hil_status empty_window(hil_store *store)
     return hil_ring_rewind(store->ring);
 }
 
+/* A rank forgets a copy when it writes its slice of the unit. One whose slice is padding writes
+   nothing, and would keep the copy. */
+static hil_status forget_rewritten(hil_store *store, hil_pass pass)
+{
+    unsigned char any = store->rewritten;
+    store->rewritten = false;
+    if (hil_store_alone(store) || store->tiers->rehearse || pass == HIL_PASS_TRAIN) return HIL_OK;
+    HIL_TRY(hil_comm_any(store->opening.comm, &any, 1));
+    for (size_t u = 0; u < store->units && any; ++u) hil_window_forget(store, &store->unit[u]);
+    return HIL_OK;
+}
+
 hil_status hil_store_pass_begin(hil_store *store, hil_pass pass)
 {
     HIL_TRY(hil_store_finish_writes(store));
+    HIL_TRY(forget_rewritten(store, pass));
     hil_links_set_failed(store->links, store->opening.comm ? fail_ranks : NULL,
                          store->opening.comm);
     HIL_TRY(hil_order_begin(&store->order[pass], store->units * HIL_ENTITIES));

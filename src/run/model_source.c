@@ -166,12 +166,14 @@ static hil_status load_weights(hil_source *s, hil_trainer *t)
     return status;
 }
 
+hil_status hil_source_fill_base(hil_source *s, hil_trainer *t, uint64_t seed)
+{
+    return s->bare ? hil_store_initialise(t->model->store, seed) : load_weights(s, t);
+}
+
 hil_status hil_source_fill(hil_source *s, hil_trainer *t, uint64_t seed)
 {
-    if (s->bare)
-        HIL_TRY(hil_store_initialise(t->model->store, seed));
-    else
-        HIL_TRY(load_weights(s, t));
+    HIL_TRY(hil_source_fill_base(s, t, seed));
     return hil_source_fill_adapter(s, t, seed);
 }
 

@@ -93,6 +93,8 @@ hil_status hil_source_load(hil_source *source, const hil_trainer_options *option
 
 /* Fills the store of a trainer for this source again, as hil_source_load did. */
 hil_status hil_source_fill(hil_source *source, hil_trainer *trainer, uint64_t seed);
+/* The same without the adapter: what its folder has of the model becomes that of the model's. */
+hil_status hil_source_fill_base(hil_source *source, hil_trainer *trainer, uint64_t seed);
 /* Fills it with the weights of the model of --reference, which has the same shape, unless it is
    NULL. *key: their digest. */
 hil_status hil_source_reference(const hil_source *source, const char *folder, hil_trainer *trainer,

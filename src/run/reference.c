@@ -63,18 +63,17 @@ done:
     return status;
 }
 
-/* Computes this rank's windows of the round that begins at m->done. All ranks must compute batches
-   of one shape, so a rank with fewer windows left takes some again. */
+/* Computes this rank's windows of the round that begins at m->done. All batches have one shape, on
+   any number of ranks, so a rank with fewer windows left takes some again. */
 static hil_status compute_round(making *m, size_t *numbers)
 {
     int64_t index[ROUND_MOST], at = m->done + m->sequences * m->job->rank;
     int64_t rest = at < m->form.windows ? m->form.windows - at : 0;
-    int64_t mine = rest < m->sequences ? rest : m->sequences, count = mine;
+    int64_t mine = rest < m->sequences ? rest : m->sequences;
     double documents[ROUND_MOST] = {0};
     hil_batch batch;
-    if (hil_comm_size(m->job->comm) > 1) count = m->sequences;
-    for (int64_t i = 0; i < count; ++i) index[i] = i < mine ? at + i : i % m->form.windows;
-    HIL_TRY(hil_batches_fill(&m->batches, index, count, &batch));
+    for (int64_t i = 0; i < m->sequences; ++i) index[i] = i < mine ? at + i : i % m->form.windows;
+    HIL_TRY(hil_batches_fill(&m->batches, index, m->sequences, &batch));
     HIL_TRY(measure(m, &batch, mine, documents, numbers));
     memcpy(m->mine, documents, (size_t)m->sequences * sizeof *documents);
     return HIL_OK;
@@ -144,14 +143,28 @@ static hil_status make_rounds(making *m)
     return hil_ranks_follow(j->comm, j->rank ? HIL_OK : hil_ledger_end(m->file));
 }
 
-/* Takes the weights of --reference, unless they are there. */
+/* Whether the folder of the adapter has parts of the model too, which it trained. */
+static bool adapter_has_base(const job *j)
+{
+    const hil_store *store = j->model->store;
+    for (size_t i = 0; j->source.adapter_folder && i < hil_store_count(store); ++i) {
+        const hil_param *p = hil_store_at(store, i);
+        if (hil_param_trainable(p) && !hil_param_spec_of(p)->adapter) return true;
+    }
+    return false;
+}
+
+/* Takes the weights of --reference, or those of the model without its adapter, unless they are
+   there. */
 static hil_status take_reference(job *j)
 {
     const char *folder = j->options->reference;
     uint64_t key;
-    if (!folder || j->replaced) return HIL_OK;
+    if (j->replaced || (!folder && !adapter_has_base(j))) return HIL_OK;
     hil_comm_set_activity(j->comm, "reading the reference");
-    HIL_TRY(hil_ranks_agree(j->comm, hil_source_reference(&j->source, folder, j->trainer, &key)));
+    HIL_TRY(hil_ranks_agree(
+        j->comm, folder ? hil_source_reference(&j->source, folder, j->trainer, &key)
+                        : hil_source_fill_base(&j->source, j->trainer, j->options->seed)));
     j->replaced = true;
     return HIL_OK;
 }
@@ -176,12 +189,16 @@ static hil_status complete_file(making *m, const char *path)
     return make_rounds(m);
 }
 
-/* All that the numbers follow from. */
-static uint64_t key_of(const job *j, const hil_dataset *data, bool held_out)
+/* All that the numbers follow from. They depend on the windows that are computed together in their
+   last bits: experts get the tokens of all of them. */
+static uint64_t key_of(const job *j, const making *m, bool held_out)
 {
     const hil_train_options *o = j->options;
-    const uint64_t whole[] = {hil_dataset_content(data),
-                              (uint64_t)hil_dataset_windows(data),
+    const uint64_t whole[] = {hil_dataset_content(m->batches.data),
+                              (uint64_t)m->form.windows,
+                              (uint64_t)m->form.seq,
+                              (uint64_t)m->form.sums,
+                              (uint64_t)m->sequences,
                               held_out,
                               j->run.reference_key,
                               j->run.config_key,
@@ -199,10 +216,12 @@ static hil_status prepare_set(job *j, hil_dataset *data, bool held_out, hil_ledg
     int64_t windows = hil_dataset_windows(data), most = j->run.micro_batch;
     making m = {.job = j,
                 .batches = {.data = data, .seq = j->run.seq},
-                .form = {key_of(j, data, held_out), windows, j->run.seq,
-                         j->run.preference.kind == HIL_PREFER_KTO ? 2 : 1},
+                .form = {.windows = windows,
+                         .seq = j->run.seq,
+                         .sums = j->run.preference.kind == HIL_PREFER_KTO ? 2 : 1},
                 .sequences = most < ROUND_MOST ? most : ROUND_MOST};
     hil_status status;
+    m.form.key = key_of(j, &m, held_out);
     snprintf(name, sizeof name, "reference-%016llx", (unsigned long long)m.form.key);
     HIL_TRY_DONE(hil_ranks_agree(j->comm, hil_path_join(path, j->folder.cache, name)));
     HIL_TRY_DONE(hil_ranks_agree(j->comm, hil_ledger_open(out, path, &m.form)));

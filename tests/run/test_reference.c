@@ -183,22 +183,61 @@ static void train_rank(hil_comm *comm, void *context)
     CHECK_OK(hil_train(&options, NULL, &result));
 }
 
-static void check_ranks(job_place *place, const char *alone, const char *loss)
+static void check_values(const char *alone, const char *out)
 {
     static const char *const keys[] = {"loss", "rewards/chosen", "rewards/rejected"};
+    for (int k = 0; k < 3; ++k) {
+        double a[STEPS], b[STEPS];
+        values_of(alone, keys[k], a);
+        values_of(out, keys[k], b);
+        for (int i = 0; i < STEPS; ++i) CHECK_NEAR(a[i], b[i], 1e-5);
+    }
+}
+
+/* Also where other weights are read after those of the reference were used: of --model, and of a
+   checkpoint. */
+static void check_ranks(job_place *place, const char *alone, const char *loss)
+{
     char out[JOB_PATH];
     for (int ranks = 2; ranks <= 3; ++ranks) {
         hil_train_options options = whole_options(place, job_path(place, out, "ranks"), loss);
         options.overwrite = true;
         options.micro_batch = 1;
         ranks_run(ranks, train_rank, &options);
-        for (int k = 0; k < 3; ++k) {
-            double a[STEPS], b[STEPS];
-            values_of(alone, keys[k], a);
-            values_of(out, keys[k], b);
-            for (int i = 0; i < STEPS; ++i) CHECK_NEAR(a[i], b[i], 1e-5);
-        }
+        check_values(alone, out);
+        options.reference = place->model;
+        options.steps = 3;
+        ranks_run(ranks, train_rank, &options);
+        options.overwrite = false;
+        options.resume = true;
+        options.steps = STEPS;
+        references r = find_references(out);
+        for (int i = 0; i < r.count; ++i) CHECK_OK(hil_file_remove_tree(r.path[i]));
+        ranks_run(ranks, train_rank, &options);
+        check_values(alone, out);
     }
+}
+
+/* The last bits of a mixture depend on the windows that are computed together: not on ranks, nor on
+   the file of an earlier run with another micro-batch. */
+static void check_shapes(job_place *place)
+{
+    references made[2];
+    for (int ranks = 1; ranks <= 2; ++ranks) {
+        char out[JOB_PATH];
+        hil_train_options options =
+            whole_options(place, job_path(place, out, ranks > 1 ? "two" : "one"), "dpo");
+        CHECK_OK(hil_path_join(place->model, HIL_TESTS "/golden/models", "qwen3_moe"));
+        options.overwrite = true;
+        options.eval_fraction = 0;
+        options.eval_every = 0;
+        options.steps = 1;
+        for (options.micro_batch = 2; options.micro_batch <= 3; ++options.micro_batch)
+            ranks_run(ranks, train_rank, &options);
+        made[ranks - 1] = find_references(out);
+        CHECK_INT(made[ranks - 1].count, 2);
+    }
+    for (int i = 0; i < 2; ++i) CHECK(job_same_file(made[0].path[i], made[1].path[i]));
 }
 
 /* Another model as the reference: what a run made. */
@@ -236,11 +275,12 @@ static void check_other(job_place *place, const char *trained)
     CHECK(!hil_file_exists(out));
 }
 
-/* With an adapter, to compute the reference before changes nothing but who may be trained. */
+/* With an adapter, to compute the reference before changes nothing but who may be trained: windows
+   that are computed alone have the same bits everywhere. */
 static void check_adapter(job_place *place, const char *loss)
 {
     static const char *const save[] = {"lm_head"};
-    char beside[JOB_PATH], before[JOB_PATH], more[JOB_PATH], name[32];
+    char beside[JOB_PATH], before[JOB_PATH], more[JOB_PATH], next[JOB_PATH], name[32];
     for (int precompute = 0; precompute < 2; ++precompute) {
         snprintf(name, sizeof name, "%s-%d", loss, precompute);
         hil_train_options options =
@@ -248,14 +288,24 @@ static void check_adapter(job_place *place, const char *loss)
         options.adapter.source = "lora";
         options.adapter.rank = 3;
         options.lr = 1e-2;
+        options.micro_batch = 1;
         options.precompute_reference = precompute;
         job_train(&options);
         if (!precompute) continue;
         options.adapter.save = save;
         options.adapter.saves = 1;
         options.overwrite = true;
-        options.out = job_path(place, more, "more");
+        snprintf(name, sizeof name, "%s-more", loss);
+        options.out = job_path(place, more, name);
         job_train(&options);
+        /* what it has of the model is not the reference's */
+        options.adapter = (hil_adapter_choice){.source = more, .dropout = -1};
+        snprintf(name, sizeof name, "%s-next", loss);
+        options.out = job_path(place, next, name);
+        job_train(&options);
+        references was = find_references(more), is = find_references(next);
+        CHECK(was.count == 2 && is.count == 2);
+        for (int i = 0; i < 2; ++i) CHECK(job_same_file(was.path[i], is.path[i]));
     }
     CHECK(job_same(beside, before));
 }
@@ -272,6 +322,7 @@ int main(void)
     check_resume(&place, out, "dpo");
     check_placements(&place, out, "dpo");
     check_ranks(&place, out, "dpo");
+    check_shapes(&place);
     check_other(&place, out);
     check_adapter(&place, "dpo");
     check_adapter(&place, "kto");

@@ -196,10 +196,13 @@ static hil_status forward_only(hil_engine *e, const hil_micro *micro, hil_mode m
     if (store) HIL_TRY_DONE(hil_store_pass_begin(store, pass));
     for (int s = 0; s < (int)e->model->count; ++s) {
         const hil_visit v = {.segment = s};
+        e->has_next = s + 1 < (int)e->model->count;
+        e->next = (hil_visit){.segment = s + 1};
         if (e->watch) HIL_TRY_DONE(e->watch(e->watch_context, s, (int)e->model->count));
+        if (store) hil_offload_turn(e->offload);
         if (store) HIL_TRY_DONE(enter(e, &v));
+        HIL_TRY_DONE(hil_visit_prefetch(e, &v));
         HIL_TRY_DONE(hil_visit_forward(e, e->input.micro, &v, HIL_KEEP_NOTHING, e->input.loss));
-        hil_visit_drop_inputs(e, &v);
     }
     if (store) HIL_TRY_DONE(hil_store_pass_end(store));
     HIL_TRY_DONE(hil_batch_input_wait(&e->input));

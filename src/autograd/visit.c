@@ -251,7 +251,9 @@ static bool is_read_later(const hil_engine *e, const hil_visit *v, int root)
     return false;
 }
 
-void hil_visit_drop_inputs(hil_engine *e, const hil_visit *v)
+/* Frees the inputs of a forward visit without backward, except those that its segment outputs
+   unchanged or that later segments may read. */
+static void drop_inputs(hil_engine *e, const hil_visit *v)
 {
     const hil_outputs *out = hil_boundaries_at(&e->boundaries, v->slot, v->segment);
     for (int s = 0; s < v->segment && !e->model->branches; ++s) {
@@ -283,7 +285,7 @@ static hil_status forward_reference(hil_engine *e, const hil_micro *micro, const
     hil_tape *tape = *held_at(e, v->slot, v->segment);
     hil_tape_trim(tape, &out);
     HIL_TRY(hil_boundaries_keep(&e->boundaries, tape, &out));
-    hil_visit_drop_inputs(e, v);
+    drop_inputs(e, v);
     HIL_TRY(offload(e, tape));
     drop_tape(e, v);
     for (int s = 0; s <= v->segment && is_last(e, v->segment); ++s) hil_visit_clear(e, v->slot, s);
@@ -321,6 +323,7 @@ hil_status hil_visit_forward(hil_engine *e, const hil_micro *micro, const hil_vi
     tape->thin = e->place[v->segment].thin;
     hil_tape_trim(tape, &out);
     HIL_TRY(hil_boundaries_keep(&e->boundaries, tape, &out));
+    if (!e->context.training) drop_inputs(e, v);
     HIL_TRY(offload(e, tape));
     hil_tier tier = e->place[v->segment].tapes;
     if (what == HIL_KEEP_NOTHING || !tape->wants)

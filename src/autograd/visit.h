@@ -64,9 +64,6 @@ hil_status hil_visit_forward(hil_engine *e, const hil_micro *micro, const hil_vi
 /* Backward recomputes the segment if no tape was kept. The last segment's loss is computed here. */
 hil_status hil_visit_backward(hil_engine *e, const hil_micro *micro, const hil_visit *v,
                               double *loss);
-/* Frees the inputs of a forward visit, except those that its segment outputs unchanged or that
-   later segments may read. */
-void hil_visit_drop_inputs(hil_engine *e, const hil_visit *v);
 /* Bytes that backward will read of the outputs and tapes of `count` micro-batches, on the tiers of
    their places; of all segments but the first and the last. */
 void hil_visit_kept(hil_engine *e, int64_t count, uint64_t kept[HIL_TIERS]);

@@ -1,16 +1,19 @@
 /* Evaluating a model whose blocks read a value of an earlier segment takes as much device memory as
    one block needs, however many there are. A model whose path depends
-   on its tokens keeps all values. */
+   on its tokens keeps all values. While a model is trained, values that are read much later are
+   offloaded as they are in training. */
 #include "check.h"
 #include "embed.h"
 #include "hilbert/trainer.h"
 #include "train/trainer.h"
 
-enum { V = 11, C = 64, SEQ = 32, MOST = 24 };
+enum { V = 11, C = 64, SEQ = 256, MOST = 24 };
 
 typedef struct net {
     hil_param *table, *inner[MOST];
-    bool asks; /* for the tokens, and reads another value where the first one is 5 */
+    bool asks;     /* for the tokens, and reads another value where the first one is 5 */
+    bool mirrors;  /* the last blocks read values of the first ones, the nearest first */
+    size_t device; /* trained within so much memory; 0: only evaluated */
 } net;
 
 typedef struct layer {
@@ -27,8 +30,12 @@ static hil_status block(hil_tape *t, void *state, const hil_values *in, hil_valu
     const int32_t *ids = l->n->asks ? hil_value_ids(hil_batch_tokens(t)) : NULL;
     bool far = ids && ids[0] == 5 && l->number > 2;
     hil_value *x, *start;
+    char from[32];
+    snprintf(from, sizeof from, far ? "block.1" : "embedding");
+    if (l->n->mirrors && l->number >= MOST / 2)
+        snprintf(from, sizeof from, "block.%d", MOST - 1 - l->number);
     HIL_TRY(hil_values_get(in, "x", &x));
-    HIL_TRY(hil_earlier(t, far ? "block.1" : "embedding", "x", &start));
+    HIL_TRY(hil_earlier(t, from, "x", &start));
     HIL_TRY(hil_linear_add(t, x, l->n->inner[l->number], NULL, start, &x));
     return hil_values_set(out, "x", x);
 }
@@ -42,7 +49,7 @@ static hil_status head(hil_tape *t, void *state, const hil_values *in, hil_value
 }
 
 /* Memory of the tensors of a pass over `count` blocks, and its loss. */
-static size_t evaluate(int count, bool asks, double *loss)
+static size_t evaluate(int count, double *loss)
 {
     hil_model *model;
     hil_trainer *trainer;
@@ -51,11 +58,15 @@ static size_t evaluate(int count, bool asks, double *loss)
     int32_t token[SEQ];
     char name[32];
     for (int i = 0; i < SEQ; ++i) token[i] = (i * 7 + 5) % V;
-    n.asks = asks;
     hil_trainer_defaults(&options);
     options.dtype = "fp32";
     options.threads = 1;
-    options.training = false;
+    options.training = n.device > 0;
+    options.memory.device = n.device;
+    options.memory.host = 16 << 20;
+    options.sequences = 4;
+    options.length = SEQ;
+    options.micro_batch = 1;
     CHECK_OK(hil_model_create(&model));
     CHECK_OK(hil_model_param(model, "table", &(hil_param_form){HIL_MATRIX, V, C, 0.5}, &n.table));
     CHECK_OK(hil_model_segment(model, "embedding", embed, n.table));
@@ -78,15 +89,30 @@ static size_t evaluate(int count, bool asks, double *loss)
     return work;
 }
 
+/* Training offloads values within the smaller budget, so evaluation must, too. */
+static void check_offload(void)
+{
+    const size_t value = SEQ * C * sizeof(float);
+    double whole, part;
+    n = (net){.mirrors = true, .device = 4 << 20};
+    size_t all = evaluate(MOST, &whole);
+    n.device = 1 << 20;
+    size_t some = evaluate(MOST, &part);
+    CHECK(all >= MOST / 2 * value && some < all / 2);
+    CHECK(whole == part);
+}
+
 int main(void)
 {
     double loss, same, other;
-    size_t few = evaluate(3, false, &loss), many = evaluate(MOST, false, &loss);
-    size_t kept = evaluate(MOST, true, &other), value = SEQ * C * sizeof(float);
+    size_t few = evaluate(3, &loss), many = evaluate(MOST, &loss);
+    (void)evaluate(MOST, &same);
+    n.asks = true;
+    size_t kept = evaluate(MOST, &other), value = SEQ * C * sizeof(float);
     CHECK(many <= few);
     CHECK(kept >= many + (MOST - 5) * value);
     CHECK(loss > 0 && other > 0 && loss != other);
-    (void)evaluate(MOST, false, &same);
     CHECK(loss == same);
+    check_offload();
     return 0;
 }

@@ -6,6 +6,7 @@ import decimal
 import json
 import os
 import shutil
+import struct
 
 import numpy as np
 import pyarrow as pa
@@ -91,6 +92,19 @@ def odd():
         f.writelines(json.dumps(row) + "\n" for row in table.to_pylist())
 
 
+def change(name, replacements):
+    """Replaces numbers of 64 bits."""
+    path = os.path.join(ROOT, name + ".arrow")
+    with open(path, "rb") as f:
+        content = f.read()
+    for old, new in replacements:
+        old, new = (struct.pack("<%dq" % len(n), *n) for n in (old, new))
+        assert old in content, (name, old)
+        content = content.replace(old, new)
+    with open(path, "wb") as f:
+        f.write(content)
+
+
 def refused():
     text = pa.table({"text": ["abc"] * 300, "when": pa.array([0] * 300, pa.date32())})
     write("refused_lz4", text, compression="lz4")
@@ -99,6 +113,12 @@ def refused():
                            options=pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)) as f:
         for chunk in parts.chunks:
             f.write_batch(pa.record_batch([chunk], ["text"]))
+    write("refused_rows", pa.table({"text": pa.nulls(12345)}))
+    change("refused_rows", [((12345,), (1 << 62,))])
+    text = pa.array(["%x" % (i * i) for i in range(300)])
+    group = pa.StructArray.from_arrays([text, text], ["a", "b"])
+    write("refused_shared", pa.table({"group": group}), compression="zstd")
+    change("refused_shared", [((1216, 623, 1840, 590), (0, 623, 624, 590))])  # the bytes of b are those of a
     write("refused_bytes", pa.table({"text": pa.array([b"\xff\xfe"], pa.binary()), "big": pa.array([2**63], pa.uint64())}))
 
 

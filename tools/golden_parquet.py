@@ -236,6 +236,20 @@ def refused():
         "picture": pa.array([{"bytes": b"\xff"}], pa.struct([("bytes", pa.binary())])),
     }
     pq.write_table(pa.table(kinds_of), os.path.join(ROOT, "bad_kinds.parquet"), compression="none", store_schema=False)
+    # the bytes of b are taken out: they are those of a
+    same = pa.array(["%d" % (i * 6364136223846793005 % 2**63) for i in range(300)])
+    group = pa.StructArray.from_arrays([pa.array(["x"] * 300), same, same], ["first", "a", "b"])
+    path = os.path.join(ROOT, "bad_shared.parquet")
+    pq.write_table(pa.table({"group": group}), path, compression="zstd", use_dictionary=False, write_statistics=False,
+                   store_schema=False)
+    with open(path, "rb") as f:
+        content = f.read()
+    begin = [pq.read_metadata(path).row_group(0).column(i).data_page_offset for i in range(3)]
+    old, new = (bytes([n << 1 & 0x7f | 0x80, n >> 6]) for n in (begin[2], begin[1]))
+    at = len(content) - 8 - struct.unpack("<i", content[-8:-4])[0]
+    with open(path, "wb") as f:
+        f.write(content[:begin[2]] + content[at:].replace(old, new))
+    assert pq.read_metadata(path).row_group(0).column(2).data_page_offset == begin[1]
 
 
 def records():

@@ -115,6 +115,7 @@ static void check_refusals(void)
     check_refused("bad_brotli.parquet", "text", "compression='zstd'");
     check_refused("bad_lz4.parquet", "text", "LZ4_RAW; zstd, Snappy and gzip are read");
     check_refused("bad_split.parquet", "f", "column \"f\" has the encoding BYTE_STREAM_SPLIT");
+    check_refused("bad_shared.parquet", "group", "\"group.b\": it has bytes of another one");
     check_refused("bad_kinds.parquet", "map", "column \"map\" is a map");
     check_refused("bad_kinds.parquet", "date", "\"date\" holds neither text nor numbers");
     check_refused("bad_kinds.parquet", "decimal", "\"decimal\" holds neither text nor numbers");

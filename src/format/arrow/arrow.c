@@ -212,6 +212,18 @@ static hil_status load_dictionary(hil_arrow *a, hil_arrow_batch *batch)
     return HIL_OK;
 }
 
+/* Each row takes a bit at least: a batch whose columns take none could have any number of rows. */
+static hil_status check_rows(const hil_arrow *a)
+{
+    uint64_t bytes = 0;
+    for (size_t at = 1; at < a->schema.nodes; ++at)
+        for (int i = 0; i < HIL_ARROW_BUFFERS && a->schema.node[at].kept; ++i)
+            bytes += a->schema.node[at].buffer[i].size;
+    if ((uint64_t)a->rows / 8 <= bytes) return HIL_OK;
+    return hil_fail(HIL_ERR_INPUT, "%s has a batch of %lld rows without any value", a->file.what,
+                    (long long)a->rows);
+}
+
 /* Makes the next batch of rows known; *more is false at the end. */
 static hil_status next_batch(hil_arrow *a, bool *more)
 {
@@ -224,7 +236,8 @@ static hil_status next_batch(hil_arrow *a, bool *more)
     if (type == DICTIONARY) return load_dictionary(a, &batch);
     if (type != BATCH) return hil_arrow_damaged(&a->file, "a message is of a kind that is unknown");
     HIL_TRY(hil_arrow_batch_rows(&batch, &a->rows));
-    return hil_arrow_batch_load(&batch, &a->schema, 1, a->schema.nodes);
+    HIL_TRY(hil_arrow_batch_load(&batch, &a->schema, 1, a->schema.nodes));
+    return check_rows(a);
 }
 
 hil_status hil_arrow_next(hil_arrow *a, json_t **row)

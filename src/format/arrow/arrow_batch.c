@@ -7,6 +7,7 @@ typedef struct loading {
     const hil_arrow_batch *batch;
     hil_arrow_schema *schema;
     int64_t codec;
+    uint64_t end; /* of the last buffer that was unpacked: the next one is behind it */
     /* Lists of the batch, and what was taken of them. */
     size_t columns, columns_count, columns_taken;
     size_t buffers, buffers_count, buffers_taken;
@@ -28,7 +29,11 @@ static hil_status load_buffer(loading *l, hil_arrow_buffer *buffer)
     uint64_t size = (uint64_t)hil_flat_long(b->flat, at + 8);
     if (!buffer) return HIL_OK;
     if (offset > b->body_size || size > b->body_size - offset) return damaged(l);
-    if (l->codec == ZSTD) return hil_arrow_buffer_unpack(buffer, b->file, b->body + offset, size);
+    if (l->codec == ZSTD) {
+        if (size && offset < l->end) return damaged(l);
+        l->end = offset + size;
+        return hil_arrow_buffer_unpack(buffer, b->file, b->body + offset, size);
+    }
     hil_arrow_buffer_set(buffer, b->body + offset, size);
     return HIL_OK;
 }

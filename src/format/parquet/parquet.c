@@ -18,6 +18,7 @@ struct hil_parquet {
     int64_t group_rows; /* rows of this group that are still to be read */
     hil_parquet_column *column;
     size_t columns, *leaf; /* the numbers of the columns' leaves, rising */
+    uint64_t unread;       /* bytes of the file that no column has had: what one has is its own */
     hil_parquet_row row;
 };
 
@@ -97,6 +98,7 @@ static hil_status open_source(hil_parquet **out, const char *path, hil_parquet_s
         HIL_TRY_DONE(hil_reader_open(&file->source.reader, path));
         file->source.size = hil_reader_size(file->source.reader);
     }
+    file->unread = file->source.size;
     HIL_TRY_DONE(parse_footer(file));
     *out = file;
     file = NULL;
@@ -265,10 +267,16 @@ static hil_status begin_columns(hil_parquet *file, hil_thrift *in, const hil_thr
     if (!in->bad && count != file->schema.leaves)
         return damaged(file, "a group of rows has not the columns of the schema");
     for (size_t i = 0; i < count && !in->bad; ++i) {
-        if (next < file->columns && file->leaf[next] == i)
-            HIL_TRY(begin_column(&file->column[next++], in));
-        else
+        if (next == file->columns || file->leaf[next] != i) {
             hil_thrift_skip(in, &chunk);
+            continue;
+        }
+        hil_parquet_column *column = &file->column[next++];
+        HIL_TRY(begin_column(column, in));
+        if (in->bad) break;
+        if (column->end - column->at > file->unread)
+            return hil_parquet_column_damaged(column, "it has bytes of another one");
+        file->unread -= column->end - column->at;
     }
     return HIL_OK;
 }

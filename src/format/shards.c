@@ -157,6 +157,13 @@ hil_status hil_safetensors_open_folder(hil_safetensors **out, const char *folder
         if (hil_file_exists(path)) return open_index(out, &(indexed){folder, path, &forms[i]});
     }
     if (!hil_file_exists(folder)) return hil_fail(HIL_ERR_INPUT, "%s: no such folder", folder);
+    HIL_TRY(hil_path_join(path, folder, "quantize_config.json"));
+    if (hil_file_exists(path))
+        return hil_fail(HIL_ERR_INPUT,
+                        "%s: weights of GPTQ in the form of old tools: rename them to "
+                        "model.safetensors, and add the contents of quantize_config.json to "
+                        "config.json as \"quantization_config\", with \"quant_method\": \"gptq\"",
+                        folder);
     return hil_fail(HIL_ERR_INPUT,
                     "%s: no weights: neither model.safetensors nor pytorch_model.bin is there, nor "
                     "the .index.json of one of them",

@@ -188,6 +188,24 @@ static hil_status load_param(loading *job, const hil_entry *entry)
     return HIL_OK;
 }
 
+/* Old folders of GPTQ and AWQ say what the codes are in a file of its own. */
+static hil_status no_tensor(const hil_safetensors *file, const char *name)
+{
+    char codes[512];
+    size_t end = sizeof "weight" - 1, size = strlen(name);
+    if (size > end && size < sizeof codes && strcmp(name + size - end, "weight") == 0) {
+        snprintf(codes, sizeof codes, "%.*sqweight", (int)(size - end), name);
+        if (hil_weights_find(file, codes))
+            return hil_fail(HIL_ERR_INPUT,
+                            "the model folder has %s instead of %s, codes of GPTQ or AWQ, but its "
+                            "config.json does not say how to read them: add the contents of "
+                            "quantize_config.json to it as \"quantization_config\", with "
+                            "\"quant_method\": \"gptq\"",
+                            codes, name);
+    }
+    return hil_fail(HIL_ERR_INPUT, "the model folder has no tensor %s", name);
+}
+
 static hil_status load_base(loading *job, const hil_safetensors *file)
 {
     for (size_t i = 0; i < hil_store_count(job->store); ++i) {
@@ -199,7 +217,7 @@ static hil_status load_base(loading *job, const hil_safetensors *file)
             continue;
         }
         const hil_entry *entry = hil_weights_find(file, spec->name);
-        if (!entry) return hil_fail(HIL_ERR_INPUT, "the model folder has no tensor %s", spec->name);
+        if (!entry) return no_tensor(file, spec->name);
         HIL_TRY(load_param(job, entry));
     }
     return hil_store_finish_writes(job->store);

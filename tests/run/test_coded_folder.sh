@@ -19,6 +19,15 @@ for form in gptq gptq_order awq; do
     cmp "$work/nf4/model.safetensors" "$work/nf4.plain/model.safetensors" || die "$form: in nf4"
 done
 
+# Folders of old tools say what the codes are in a file of its own.
+mkdir "$work/old"
+cp "$golden/gptq"/*.safetensors "$work/old"
+sed '/"quantization_config": {/,/}/d; s/"float16",/"float16"/' "$golden/gptq/config.json" >"$work/old/config.json"
+echo '{"bits": 4, "group_size": 8}' >"$work/old/quantize_config.json"
+fails 1 'add the contents of quantize_config.json to it' eval --model "$work/old" "${common[@]}"
+mv "$work/old/model.safetensors" "$work/old/gptq_model-4bit-8g.safetensors"
+fails 1 "rename them to model.safetensors, and add" eval --model "$work/old" "${common[@]}"
+
 # All parameters are trained as numbers, and the result is a folder of numbers.
 run 0 train --model "$golden/gptq" "${common[@]}" --steps 1 --quiet --out "$work/all"
 ! grep -q quantization_config "$work/all/config.json" || die "$(cat "$work/all/config.json")"

@@ -48,6 +48,16 @@ static void print_preferences(const hil_eval_result *r)
     for (int i = 0; i < count; ++i) printf("\"%s\": %.17g, ", each[i].name, each[i].value);
 }
 
+/* There is no margin where all answers have the same label. */
+static void print_judged(const hil_eval_result *r)
+{
+    const hil_preferences *p = &r->preferences;
+    printf("loss %.6f, ", r->loss);
+    if (p->chosen && p->rejected) printf("margin %.4f, ", p->reward_chosen - p->reward_rejected);
+    printf("kl %.4f, %lld answers, first batch after %.2f s\n", p->kl, (long long)p->pairs,
+           r->seconds_to_first_batch);
+}
+
 static int print_result(const hil_eval_result *result, bool json)
 {
     const hil_preferences *p = &result->preferences;
@@ -64,9 +74,7 @@ static int print_result(const hil_eval_result *result, bool json)
                (long long)result->examples.cut, (long long)result->examples.left_out,
                result->seconds, result->seconds_to_first_batch);
     else if (p->kind == HIL_PREFER_KTO)
-        printf("loss %.6f, margin %.4f, kl %.4f, %lld answers, first batch after %.2f s\n",
-               result->loss, p->reward_chosen - p->reward_rejected, p->kl, (long long)p->pairs,
-               result->seconds_to_first_batch);
+        print_judged(result);
     else if (p->pairs)
         printf("loss %.6f, accuracy %.4f, margin %.4f, %lld pairs, first batch after %.2f s\n",
                result->loss, p->accuracy, p->reward_chosen - p->reward_rejected,

@@ -34,6 +34,7 @@ struct pack {
     const char *unit; /* what records are counted in: "line" or "row" */
     int64_t position; /* of the next token in its file */
     bool starting;    /* the next token begins a document */
+    bool labels;      /* examples of the file have labels, which are not read */
     enum kind before; /* kind of the last token of the text; KIND_TOKENS at the start */
     uint64_t bytes_before, bytes_total;
 };
@@ -240,11 +241,24 @@ static hil_status pack_record(void *context, const hil_record *record, int64_t l
     return hil_windows_example(pack->windows, pack->example, pack->example_size);
 }
 
-static hil_record_rules rules_of(const struct pack *pack)
+static hil_record_rules rules_of(struct pack *pack)
 {
     const hil_dataset_options *o = pack->options;
     return (hil_record_rules){.format = o->format,
-                              .chat = o->chat && hil_chat_template_exists(o->chat)};
+                              .chat = o->chat && hil_chat_template_exists(o->chat),
+                              .labels = &pack->labels};
+}
+
+static void note_labels(const struct pack *pack)
+{
+    const hil_dataset_options *o = pack->options;
+    char line[HIL_PATH_MAX + 128];
+    if (!pack->labels || !o->note) return;
+    snprintf(line, sizeof line,
+             "%s: the \"label\" of a completion is ignored, good and bad ones are learned alike "
+             "(--loss kto learns from labels)",
+             pack->path);
+    o->note(o->context, line);
 }
 
 static hil_status pack_table(struct pack *pack, uint64_t bytes)
@@ -364,7 +378,9 @@ hil_status hil_pack_files(hil_cache_writer *writer, const char *const *paths, si
         HIL_TRY_DONE(hil_file_type_read(&type, paths[i]));
         pack.path = paths[i];
         pack.position = 0;
+        pack.labels = false;
         HIL_TRY_DONE(pack_file(&pack, type.kind, bytes));
+        note_labels(&pack);
         pack.bytes_before += bytes;
     }
     HIL_TRY_DONE(hil_windows_end(pack.windows, packing));

@@ -43,9 +43,11 @@ hil_status hil_record_format_read(const char *word, hil_record_format *format)
                     word);
 }
 
+/* In tables null is in the columns that a row does not have. */
 static bool has(const json_t *object, const char *key)
 {
-    return json_object_get(object, key) != NULL;
+    const json_t *value = json_object_get(object, key);
+    return value && !json_is_null(value);
 }
 
 static bool fits(hil_record_format format, const json_t *object)
@@ -102,7 +104,8 @@ static hil_status fail_keys(const hil_record_rules *rules, const json_t *object)
             HIL_TRY_DONE(hil_text_print(&keys, ", ..."));
             break;
         }
-        HIL_TRY_DONE(hil_text_print(&keys, "%s\"%.60s\"", keys.size ? ", " : "", key));
+        HIL_TRY_DONE(hil_text_print(&keys, "%s\"%.60s\"%s", keys.size ? ", " : "", key,
+                                    json_is_null(value) ? " (null)" : ""));
     }
     const char *found = keys.size ? keys.data : "no keys";
     if (format == HIL_FORMAT_AUTO && fits(HIL_FORMAT_PREFERENCE, object))
@@ -168,7 +171,6 @@ static size_t common_bytes(const hil_record *record)
 
 static hil_status read_pair(const json_t *object, hil_record *record)
 {
-    const json_t *prompt = json_object_get(object, "prompt");
     record->kind = HIL_RECORD_PAIR;
     if (json_is_array(json_object_get(object, "chosen"))) {
         json_t *both[2];
@@ -179,7 +181,7 @@ static hil_status read_pair(const json_t *object, hil_record *record)
     }
     HIL_TRY(get_string(object, "chosen", &record->text, &record->text_size));
     HIL_TRY(get_string(object, "rejected", &record->rejected, &record->rejected_size));
-    if (prompt && !json_is_null(prompt))
+    if (has(object, "prompt"))
         return get_string(object, "prompt", &record->prompt, &record->prompt_size);
     record->prompt = record->text;
     record->prompt_size = common_bytes(record);
@@ -219,7 +221,11 @@ hil_status hil_record_detect(hil_record_rules *rules, const json_t *object)
 {
     if (!json_is_object(object)) return hil_fail(HIL_ERR_INPUT, "not a JSON object");
     if (rules->format == HIL_FORMAT_AUTO) rules->format = detect(object);
-    return fits(rules->format, object) ? HIL_OK : fail_keys(rules, object);
+    if (!fits(rules->format, object)) return fail_keys(rules, object);
+    bool plain = rules->format == HIL_FORMAT_PROMPT || rules->format == HIL_FORMAT_PLAIN;
+    if (rules->labels && plain && fits(HIL_FORMAT_PROMPT, object) && has(object, "label"))
+        *rules->labels = true;
+    return HIL_OK;
 }
 
 const char *hil_record_expected(hil_record_format format)

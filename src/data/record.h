@@ -52,10 +52,11 @@ typedef struct hil_record_rules {
     hil_record_format format;
     bool chat;          /* there is a chat template: Alpaca's become conversations, not examples */
     const char *rename; /* how to rename keys, for errors; NULL: with jq */
+    bool *labels;       /* becomes true if prompts with completions have a "label"; may be NULL */
 } hil_record_rules;
 
 /* Sets a format of HIL_FORMAT_AUTO by the keys of `object`; fails if it has not those of the
-   format, as hil_record_read does. */
+   format, as hil_record_read does. A key whose value is null is missing. */
 hil_status hil_record_detect(hil_record_rules *rules, const json_t *object);
 /* The keys that objects of a format have, as words for errors. */
 const char *hil_record_expected(hil_record_format format);

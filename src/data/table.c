@@ -33,7 +33,7 @@ static hil_status detect(hil_table *table)
     const char *key;
     hil_status status = HIL_OK;
     for (size_t at = 0; status == HIL_OK && (key = table->source->key(table->file, &at));)
-        if (json_object_set_new(keys, key, json_null()) != 0)
+        if (json_object_set_new(keys, key, json_true()) != 0)
             status = hil_fail(HIL_ERR_MEMORY, "out of memory: a schema");
     if (status == HIL_OK) status = hil_record_detect(&table->rules, keys);
     json_decref(keys);

@@ -110,3 +110,16 @@ stop INT 130
 stop TERM 143
 steps=$(tail -n 1 "$out/metrics.jsonl" | sed 's/^{"step": \([0-9]*\),.*/\1/')
 [ "$(wc -l <"$out/metrics.jsonl")" = "$steps" ] || die "metrics do not end at the step"
+
+# Answers with labels: rewards have a margin where there are both; without --loss kto labels count for nothing, which is said.
+for label in true false; do
+    for i in 1 2 3 4; do echo "{\"prompt\": \"$i\", \"completion\": \"$label\", \"label\": $label}"; done >"$work/$label.jsonl"
+done
+judged=(--model "$model" --tokenizer bytes --seq 16 --threads 1)
+run 0 train "${judged[@]}" --data "$work/true.jsonl" --data "$work/false.jsonl" --loss kto --adapter lora --steps 1 --batch 1 --out "$work/kto"
+run 0 eval "${judged[@]}" --data "$work/true.jsonl" --loss kto --adapter "$work/kto"
+grep -q '^loss [0-9.]*, kl [0-9.]*, 4 answers, first' "$work/out" || die "$(cat "$work/out")"
+run 0 eval "${judged[@]}" --data "$work/true.jsonl" --data "$work/false.jsonl" --loss kto --adapter "$work/kto"
+grep -q '^loss [0-9.]*, margin -*[0-9.]*, kl [0-9.]*, 8 answers' "$work/out" || die "$(cat "$work/out")"
+run 0 train "${judged[@]}" --data "$work/true.jsonl" --steps 1 --batch 1 --out "$work/plain"
+grep -q 'true.jsonl: the "label" of a completion is ignored' "$work/err" || die "$(cat "$work/err")"

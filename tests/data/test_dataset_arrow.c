@@ -47,7 +47,8 @@ int main(void)
     refuse(HIL_TESTS "/golden/arrow/odd-stream.arrow", "odd-stream.arrow: expected \"messages\", ");
     refuse(HIL_TESTS "/golden/arrow/odd-stream.arrow", "datasets renames columns");
     refuse(HIL_TESTS "/golden/arrow/texts-stream.arrow",
-           "texts-stream.arrow row 8: \"text\" must be a string");
+           "texts-stream.arrow row 8: expected either \"text\" or both \"prompt\" and "
+           "\"completion\", found \"text\" (null)");
     CHECK(mkdir(fixture_path("saved"), 0777) == 0);
     fixture_text("saved/state.json", "{\"_data_files\": [{\"filename\": \"data.arrow\"}]}");
     refuse(fixture_path("saved"), "data.arrow: missing, although state.json names it");

@@ -67,6 +67,10 @@ static void check_lines(void)
     check_documents("{\"text\": \"\xC3\xA9\\u00e9\\ud83d\\ude00\xF0\x9F\x98\x80\"}",
                     "[|\xC3\xA9\xC3\xA9\xF0\x9F\x98\x80\xF0\x9F\x98\x80]");
     check_documents("{\"text\": \"a\\u0000b\"}", "[|a0b]");
+    /* null is what is missing, as in tables of records of several kinds */
+    check_documents("{\"messages\": null, \"text\": \"a\", \"prompt\": null}\n"
+                    "{\"text\": null, \"prompt\": \"p\", \"completion\": \"c\"}",
+                    "[|a][p|c]");
 }
 
 static void check_refusals(void)
@@ -76,7 +80,7 @@ static void check_refusals(void)
     check_refused("[\"a\"]\n", "x.jsonl line 1: not a JSON object");
     check_refused("7", "line 1: not a JSON object");
     check_refused("{\"text\": \"a\"}\n{\"text\": 7}\n", "line 2: \"text\" must be a string");
-    check_refused("{\"text\": null}", "line 1: \"text\" must be a string");
+    check_refused("{\"text\": null}", "\"prompt\" and \"completion\", found \"text\" (null)");
     check_refused("{\"prompt\": \"a\", \"completion\": []}",
                   "\"completion\" must be a list of messages");
     check_refused("{\"prompt\": {}, \"completion\": \"\"}", "\"prompt\" must be a string");

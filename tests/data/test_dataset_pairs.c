@@ -153,6 +153,11 @@ static void check_judged(void)
                "[a_b_.[a_c_.[..");
     CHECK_TEXT(judged("{\"prompt\": [" ASK "], \"completion\": [" GOOD "], \"label\": true}\n", 16),
                "[u:hi;a:_y_o_;[.[.....");
+    /* rows of a table of both */
+    CHECK_TEXT(judged(JUDGED("a", "b", "1, \"chosen\": null, \"rejected\": null")
+                          PAIR("x", "y", "z\", \"label\": null, \"completion\": null, \"k\": \""),
+                      16),
+               "[a_b_.[.[x_y_.[x_z_.[......");
 }
 
 static void refuse_judged(const char *record, const char *message)
@@ -169,10 +174,36 @@ static void check_judged_refused(void)
     refuse_judged("{\"prompt\": \"a\", \"completion\": \"b\"}\n",
                   "line 1: expected \"prompt\", \"completion\" and \"label\", or \"chosen\" and "
                   "\"rejected\", found \"prompt\", \"completion\"");
+    refuse_judged(JUDGED("a", "b", "null"), "found \"prompt\", \"completion\", \"label\" (null)");
     refuse_judged(JUDGED("a", "b", "2"), "line 1: \"label\" must be true or false");
     refuse_judged(JUDGED("a", "b", "\"good\""), "line 1: \"label\" must be true or false");
     refuse_judged("{\"prompt\": \"a\", \"completion\": 3, \"label\": true}\n",
                   "line 1: \"completion\" must be a string");
+}
+
+static void take_note(void *context, const char *line)
+{
+    snprintf(context, 256, "%s", line);
+}
+
+/* Where labels are not learned from, that is said. */
+static void check_labels(void)
+{
+    static const char csv[] = "prompt,completion,label\na,b,false\n";
+    static const char plain[] = "{\"prompt\": \"a\", \"completion\": \"b\"}\n";
+    const char *const path[] = {fixture_text("l.jsonl", JUDGED("a", "b", "false")),
+                                fixture_text("l.csv", csv), fixture_text("n.jsonl", plain)};
+    for (int i = 0; i < 6; ++i) {
+        char line[256] = "";
+        hil_dataset *dataset;
+        hil_dataset_options options = pair_options(4);
+        options.format = i < 3 ? HIL_FORMAT_AUTO : HIL_FORMAT_PROMPT;
+        options.note = take_note;
+        options.context = line;
+        CHECK_OK(hil_dataset_open(&dataset, &path[i % 3], 1, &options));
+        hil_dataset_close(dataset);
+        CHECK((strstr(line, "the \"label\" of a completion is ignored") != NULL) == (i % 3 < 2));
+    }
 }
 
 static void check_refused(void)
@@ -211,6 +242,7 @@ int main(void)
     check_conversations();
     check_judged();
     check_judged_refused();
+    check_labels();
     check_refused();
     return 0;
 }

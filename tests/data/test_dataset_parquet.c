@@ -82,8 +82,10 @@ static void check_refusals(void)
                   "records_text.parquet: expected \"chosen\" and \"rejected\", found \"text\", ");
     check_refused("kinds-none-v1.parquet", HIL_FORMAT_AUTO, "pandas renames columns");
     check_refused("texts-none-v1.parquet", HIL_FORMAT_AUTO,
-                  "texts-none-v1.parquet row 8: \"text\" must be a string");
-    check_refused("chats-none-v1.parquet", HIL_FORMAT_AUTO, "row 2: \"messages\" must be a list");
+                  "texts-none-v1.parquet row 8: expected either \"text\" or both \"prompt\" and "
+                  "\"completion\", found \"text\" (null)");
+    check_refused("chats-none-v1.parquet", HIL_FORMAT_AUTO,
+                  "row 2: expected \"messages\", found \"messages\" (null)");
     check_refused("empty-a.parquet", HIL_FORMAT_AUTO, "is empty: no tokens to train on");
     check_refused("bad_brotli.parquet", HIL_FORMAT_AUTO,
                   "column \"text\" is compressed with BROTLI");

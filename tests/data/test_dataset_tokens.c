@@ -123,7 +123,7 @@ static void check_refusals(void)
     check_refused("{\"input_ids\":[[1,2]]}", "must be a list of integers: number 1 is none");
     check_refused("{\"input_ids\":[1,99999999999999999999]}", "list of integers");
     check_refused("{\"input_ids\":\"1 2\"}", "\"input_ids\" must be a list of integers");
-    check_refused("{\"input_ids\":null}", "\"input_ids\" must be a list of integers");
+    check_refused("{\"input_ids\":null}", "found \"input_ids\" (null)");
     check_refused("{\"input_ids\":[1,2],\"labels\":[1]}", "\"labels\" has 1 numbers for 2 tokens");
     check_refused("{\"input_ids\":[1,2],\"labels\":[1,3]}",
                   "number 2 of \"labels\" is 3, where the token is 2: it must be the token itself");

@@ -17,9 +17,9 @@ static void check_narrow(int64_t rows, int64_t n, int64_t rank)
     gpu_check_dtypes(c);
 }
 
-static void check_low_rank(int64_t rows, int64_t k, int params, const int64_t ranks[3])
+static void check_low_rank(int64_t rows, int64_t k, int params, const int64_t *ranks)
 {
-    hil_low_rank_attr attr = {{2, -0.5, 1}};
+    hil_low_rank_attr attr = {{2, -0.5, 1, 0.25}};
     gpu_case c = {.name = "low rank",
                   .op = &hil_op_low_rank,
                   .attr = &attr,
@@ -27,9 +27,9 @@ static void check_low_rank(int64_t rows, int64_t k, int params, const int64_t ra
                   .outs = params,
                   .params = params,
                   .in = {{2, {rows, k}}},
-                  .rows = {ranks[0], ranks[1], ranks[2]},
-                  .cols = {k, k, k},
+                  .cols = {k, k, k, k},
                   .tile_rows = {0, 3, 0}};
+    for (int i = 0; i < params; ++i) c.rows[i] = ranks[i];
     gpu_check_dtypes(c);
     c.name = "low rank, one frozen", c.frozen[0] = true;
     gpu_check_dtypes(c);
@@ -76,8 +76,8 @@ int main(void)
     check_narrow(4096, 1024, 16);
     check_narrow(2080, 2112, 8);
     for (int params = 1; params <= HIL_OP_PARAMS; ++params) {
-        check_low_rank(128, 64, params, (int64_t[]){16, 16, 16});
-        check_low_rank(37, 200, params, (int64_t[]){5, 9, 33});
+        check_low_rank(128, 64, params, (int64_t[HIL_OP_PARAMS]){16, 16, 16, 8});
+        check_low_rank(37, 200, params, (int64_t[HIL_OP_PARAMS]){5, 9, 33, 2});
     }
     gpu_end();
     return 0;

@@ -131,6 +131,16 @@ static inline unsigned __reduce_max_sync(unsigned, unsigned x)
     return x;
 }
 
+/* Bytes of y:x, chosen by the low three bits of each digit. */
+static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned choice)
+{
+    uint64_t from = (uint64_t)y << 32 | x;
+    unsigned out = 0;
+    for (int i = 0; i < 4; ++i)
+        out |= (unsigned)(from >> 8 * (choice >> 4 * i & 7) & 0xff) << 8 * i;
+    return out;
+}
+
 /* One GPU thread runs at a time. */
 template <typename TYPE> static inline TYPE atomicCAS(TYPE *at, TYPE expected, TYPE value)
 {

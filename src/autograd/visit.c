@@ -73,7 +73,7 @@ static hil_status borrow_boundary(hil_tape *tape, int segment, int place, hil_va
     const hil_boundary *b = hil_boundaries_find(&e->boundaries, slot, number);
     hil_tensor tensor = b->tensor;
     if (b->root >= 0) HIL_TRY(hil_boundaries_wait(&e->boundaries, slot, b->root, &tensor.data));
-    if (!tensor.data && tensor.dtype != HIL_I32 && e->context.mode != HIL_MODE_TRACE)
+    if (b->root >= 0 && !tensor.data && e->context.mode != HIL_MODE_TRACE)
         return hil_fail(HIL_ERR_USAGE,
                         "segment %s reads \"%s\" of segment %s, which it did not while only shapes "
                         "were known: read it on the usual path too",

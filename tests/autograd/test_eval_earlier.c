@@ -1,13 +1,14 @@
 /* Evaluating a model whose blocks read a value of an earlier segment takes as much device memory as
    one block needs, however many there are. A model whose path depends
    on its tokens keeps all values. While a model is trained, values that are read much later are
-   offloaded as they are in training. */
+   offloaded as they are in training. A value that is read only on another path than that of shapes
+   is refused, whatever its dtype. */
 #include "check.h"
 #include "embed.h"
 #include "hilbert/trainer.h"
 #include "train/trainer.h"
 
-enum { V = 11, C = 64, SEQ = 256, MOST = 24 };
+enum { V = 11, C = 64, SEQ = 256, MOST = 24, SHORT = 3 };
 
 typedef struct net {
     hil_param *table, *inner[MOST];
@@ -46,6 +47,55 @@ static hil_status head(hil_tape *t, void *state, const hil_values *in, hil_value
     hil_value *x;
     HIL_TRY(hil_values_get(in, "x", &x));
     return hil_head_loss(t, x, n.table);
+}
+
+/* The first block gives the places of tokens among experts; the third one reads them, but not while
+   only shapes are known, which have two positions or SEQ. */
+static hil_status route(hil_tape *t, void *state, const hil_values *in, hil_values *out)
+{
+    const layer *l = state;
+    hil_value *x;
+    hil_routing r;
+    hil_route_options options;
+    hil_route_defaults(&options);
+    HIL_TRY(hil_values_get(in, "x", &x));
+    HIL_TRY(hil_route(t, x, NULL, &options, &r));
+    if (l->number == 0) HIL_TRY(hil_values_set(out, "places", r.places));
+    if (l->number == 2 && hil_value_dim(x, 1) == SHORT) {
+        HIL_TRY(hil_earlier(t, "block.0", "places", &r.places));
+        HIL_TRY(hil_dispatch(t, x, &r, &x));
+        HIL_TRY(hil_reshape(t, x, 3, (int64_t[]){1, -1, C}, &x));
+    }
+    return hil_values_set(out, "x", x);
+}
+
+static void check_places(void)
+{
+    static const layer of[] = {{&n, 0}, {&n, 1}, {&n, 2}};
+    static const int32_t token[SHORT];
+    static const hil_batch batch = {.sequences = 1, .length = SHORT, .token = token};
+    hil_model *model;
+    hil_trainer *trainer;
+    hil_trainer_options options;
+    hil_step_result result;
+    char name[32];
+    hil_trainer_defaults(&options);
+    options.dtype = "fp32";
+    options.training = false;
+    options.length = SEQ;
+    CHECK_OK(hil_model_create(&model));
+    CHECK_OK(hil_model_param(model, "table", &(hil_param_form){HIL_MATRIX, V, C, 0.5}, &n.table));
+    CHECK_OK(hil_model_segment(model, "embedding", embed, n.table));
+    for (int i = 0; i < 3; ++i) {
+        snprintf(name, sizeof name, "block.%d", i);
+        CHECK_OK(hil_model_segment(model, name, route, (void *)(uintptr_t)&of[i]));
+    }
+    CHECK_OK(hil_model_segment(model, "head", head, NULL));
+    CHECK_OK(hil_trainer_create(&trainer, model, &options));
+    CHECK_FAILS(hil_trainer_loss(trainer, &batch, &result), HIL_ERR_USAGE,
+                "reads \"places\" of segment block.0, which it did not");
+    hil_trainer_destroy(trainer);
+    hil_model_destroy(model);
 }
 
 /* Memory of the tensors of a pass over `count` blocks, and its loss. */
@@ -114,5 +164,6 @@ int main(void)
     CHECK(loss > 0 && other > 0 && loss != other);
     CHECK(loss == same);
     check_offload();
+    check_places();
     return 0;
 }

@@ -12,10 +12,10 @@ static hil_status read_list(const hil_config_reader *r, const char *key, uint64_
 {
     const json_t *list = json_object_get(r->object, key);
     for (size_t i = 0; i < json_array_size(list); ++i) {
-        int64_t n = json_integer_value(json_array_get(list, i)) - 1;
-        if (n < 0 || n >= r->config->layers)
+        int64_t n = json_integer_value(json_array_get(list, i));
+        if (n < 1 || n > r->config->layers)
             return hil_config_refuse(r, key, "names a layer that does not exist");
-        layers[n / 64] |= (uint64_t)1 << (n % 64);
+        layers[(n - 1) / 64] |= (uint64_t)1 << ((n - 1) % 64);
     }
     return HIL_OK;
 }

@@ -497,6 +497,10 @@ static void check_recent_defaults(void)
                   ",\"linear_attn_config\":{\"full_attn_layers\":[3],"
                   "\"kda_layers\":[1]}",
                   "\"full_attn_layers\" names a layer that does not exist");
+    refuse_latent("kimi_linear",
+                  ",\"linear_attn_config\":{\"full_attn_layers\":[-9223372036854775808],"
+                  "\"kda_layers\":[1]}",
+                  "\"full_attn_layers\" names a layer that does not exist");
     refuse_latent("kimi_linear", ",\"linear_head_dim\":1", "must be 2 or more");
     refuse_latent("kimi_linear", ",\"linear_head_dim\":65536,\"linear_num_heads\":65536",
                   "are too large");

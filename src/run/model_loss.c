@@ -60,7 +60,7 @@ static hil_status check_choice(hil_preference_kind kind, const hil_loss_request 
     const hil_preference_choice *c = &r->choice;
     const char *word = methods[kind].word;
     if (kind == HIL_PREFER_NONE) {
-        const char *given = r->precompute            ? "precompute-reference"
+        const char *given = r->precompute            ? r->precompute
                             : r->beta > 0            ? "beta"
                             : c->label_smoothing > 0 ? "label-smoothing"
                             : c->nll_weight >= 0     ? "nll-weight"

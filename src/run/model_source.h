@@ -69,7 +69,9 @@ typedef struct hil_loss_request {
     const char *word;
     double beta;
     hil_preference_choice choice;
-    bool precompute; /* the reference even where an adapter makes it unnecessary */
+    /* The option that asks to compute the reference even where an adapter makes it unnecessary;
+       NULL: none does. */
+    const char *precompute;
 } hil_loss_request;
 hil_status hil_source_loss(hil_source *source, const hil_loss_request *request,
                            hil_preference_loss *loss);

@@ -90,8 +90,10 @@ hil_status hil_training_check(const hil_train_options *o)
 
 hil_loss_request hil_training_loss(const hil_train_options *o)
 {
-    return (hil_loss_request){o->loss, o->beta, o->preference,
-                              o->reference || o->precompute_reference};
+    const char *precompute = o->reference              ? "reference"
+                             : o->precompute_reference ? "precompute-reference"
+                                                       : NULL;
+    return (hil_loss_request){o->loss, o->beta, o->preference, precompute};
 }
 
 /* Finds what the numbers of a precomputed reference are bound to. */

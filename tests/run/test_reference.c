@@ -268,9 +268,10 @@ static void check_other(job_place *place, const char *trained)
     CHECK_FAILS(hil_train(&options, NULL, &result), HIL_ERR_INPUT, "of the same shape");
     options.loss = "orpo";
     CHECK_FAILS(hil_train(&options, NULL, &result), HIL_ERR_USAGE, "orpo has no reference");
+    options.loss = "cross-entropy";
+    CHECK_FAILS(hil_train(&options, NULL, &result), HIL_ERR_USAGE, "--reference is for");
     options.reference = NULL;
     options.precompute_reference = true;
-    options.loss = "cross-entropy";
     CHECK_FAILS(hil_train(&options, NULL, &result), HIL_ERR_USAGE, "--precompute-reference is for");
     CHECK(!hil_file_exists(out));
 }

@@ -10,8 +10,8 @@
 /* Adds the log probabilities of the documents of a batch under the reference. */
 static hil_status add_reference(hil_batches *b, const int64_t *index, hil_batch *out)
 {
-    int64_t documents = hil_pairs_documents(out), at = 0;
     if (!b->reference) return HIL_OK;
+    int64_t documents = hil_pairs_documents(out), at = 0;
     for (int i = 0; i < 2; ++i) HIL_TRY(HIL_GROW(&b->logp[i], &b->logp_room[i], documents));
     for (int64_t i = 0; i < out->sequences; ++i) {
         hil_batch window = {

@@ -64,6 +64,12 @@ void hil_batches_move(hil_batches *from, hil_batches *to)
     to->room = from->room;
     from->memory = NULL;
     from->room = 0;
+    for (int i = 0; i < 2; ++i) {
+        to->logp[i] = from->logp[i];
+        to->logp_room[i] = from->logp_room[i];
+        from->logp[i] = NULL;
+        from->logp_room[i] = 0;
+    }
 }
 
 #define MOST_SEQUENCES 64

@@ -196,12 +196,14 @@ static hil_status no_tensor(const hil_safetensors *file, const char *name)
     if (size > end && size < sizeof codes && strcmp(name + size - end, "weight") == 0) {
         snprintf(codes, sizeof codes, "%.*sqweight", (int)(size - end), name);
         if (hil_weights_find(file, codes))
-            return hil_fail(HIL_ERR_INPUT,
-                            "the model folder has %s instead of %s, codes of GPTQ or AWQ, but its "
-                            "config.json does not say how to read them: add the contents of "
-                            "quantize_config.json to it as \"quantization_config\", with "
-                            "\"quant_method\": \"gptq\"",
-                            codes, name);
+            return hil_fail(
+                HIL_ERR_INPUT,
+                "the model folder has %s instead of %s, codes of GPTQ or AWQ, but its "
+                "config.json does not say how to read them: add the contents of "
+                "quantize_config.json to it as \"quantization_config\", with "
+                "\"quant_method\": \"gptq\"; of AWQ \"quant_method\": \"awq\", \"bits\" "
+                "and \"group_size\"",
+                codes, name);
     }
     return hil_fail(HIL_ERR_INPUT, "the model folder has no tensor %s", name);
 }

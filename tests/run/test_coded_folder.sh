@@ -27,6 +27,10 @@ echo '{"bits": 4, "group_size": 8}' >"$work/old/quantize_config.json"
 fails 1 'add the contents of quantize_config.json to it' eval --model "$work/old" "${common[@]}"
 mv "$work/old/model.safetensors" "$work/old/gptq_model-4bit-8g.safetensors"
 fails 1 "rename them to model.safetensors, and add" eval --model "$work/old" "${common[@]}"
+mkdir "$work/older"
+cp "$golden/awq"/*.safetensors "$work/older"
+sed '/"quantization_config": {/,/}/d; s/"float16",/"float16"/' "$golden/awq/config.json" >"$work/older/config.json"
+fails 1 'of AWQ "quant_method": "awq", "bits" and "group_size"' eval --model "$work/older" "${common[@]}"
 
 # All parameters are trained as numbers, and the result is a folder of numbers.
 run 0 train --model "$golden/gptq" "${common[@]}" --steps 1 --quiet --out "$work/all"

@@ -14,6 +14,7 @@ and causal attention. The bound of a step with a disk is its bytes over the rate
 import datetime
 import os
 import re
+import subprocess
 
 import gpu_disk
 import parts
@@ -46,6 +47,13 @@ def matrices(config, experts):
     narrow = config["num_key_value_heads"] * config["head_dim"]
     return (2 * c * (wide + narrow) + c * config["num_experts"] +
             3 * experts * c * config["moe_intermediate_size"])
+
+
+def device_memory():
+    """Bytes of the first GPU."""
+    done = subprocess.run(["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"],
+                          capture_output=True, text=True)
+    return int(done.stdout.split()[0]) << 20
 
 
 def parameters(config):
@@ -113,16 +121,21 @@ class Bench(parts.Bench):
             options += ["--device-memory", "16M", "--host-memory", "8M"]
         if self.args.brief:
             options += ["--device-memory", "88G", "--host-memory", "24G"]
-        low, high = 1, 4 if self.tiny else 13 if self.args.brief else 40
-        if self.args.brief:
-            low = high - 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            fits = self.hilbert.plan(shape(middle, self.tiny), self.batch, self.seq, options)
-            low, high = (middle, high) if fits else (low, middle)
-        found = self.train("disk", low, 3, *options)
+        layers = 2 if self.tiny else 12 if self.args.brief else self.most_layers()
+        while layers > 1 and not self.hilbert.plan(shape(layers, self.tiny), self.batch, self.seq,
+                                                   options):
+            layers -= 1
+        # The second step has waited for all of the first one's update.
+        found = self.train("disk", layers, 3 if self.tiny or self.args.brief else 2, *options)
         moved = found["disk_read_bytes"] + found["disk_written_bytes"]
         yield {**found, "rate": rate, "bound": moved / rate / found["seconds"]}
+
+    def most_layers(self):
+        """As many as memory and the free disk hold beside tensors in use and what is left free."""
+        disk = os.statvfs(self.args.disk)
+        room = device_memory() + free_memory() - 32 * GIB + disk.f_bavail * disk.f_frsize
+        layer, rest = (parameters(shape(n, self.tiny)) for n in (1, 0))
+        return int((room / STATE_BYTES - rest) / (layer - rest))
 
     def attempt(self, part, layers, steps, *options):
         try:

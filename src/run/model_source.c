@@ -210,15 +210,20 @@ done:
     return status;
 }
 
+void hil_source_note_text(const hil_source *s, const hil_observer *observer)
+{
+    if (!s->config.whole[0]) return;
+    hil_note(observer, "%s is a %s: only its text model (%s) is used, without %s", s->folder,
+             s->config.whole, s->config.arch->name,
+             s->config.left_out[0] ? s->config.left_out : "the rest");
+}
+
 hil_status hil_source_load(hil_source *s, const hil_trainer_options *options,
                            const hil_observer *observer, hil_model **model, hil_trainer **trainer)
 {
     *trainer = NULL;
     hil_status status;
-    if (s->config.whole[0])
-        hil_note(observer, "%s is a %s: only its text model (%s) is used, without %s", s->folder,
-                 s->config.whole, s->config.arch->name,
-                 s->config.left_out[0] ? s->config.left_out : "the rest");
+    hil_source_note_text(s, observer);
     HIL_TRY_DONE(hil_source_build(s, model));
     HIL_TRY_DONE(hil_trainer_open(trainer, *model, options, observer));
     hil_comm_set_activity(options->comm, s->bare ? "making the weights" : "reading the weights");

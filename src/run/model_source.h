@@ -88,6 +88,9 @@ hil_status hil_source_keep_adapter(hil_source *source);
 void hil_source_note_adapter(const hil_source *source, const hil_model *model,
                              const hil_observer *observer);
 
+/* Notes what is left out of a folder whose text model alone is used; called by hil_source_load. */
+void hil_source_note_text(const hil_source *source, const hil_observer *observer);
+
 /* Creates model and trainer, with the folder's weights, or for a bare config with initial ones. The
    caller destroys both; after a failure both are NULL. */
 hil_status hil_source_load(hil_source *source, const hil_trainer_options *options,

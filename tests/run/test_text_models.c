@@ -3,6 +3,7 @@
 #include "job.h"
 
 #include "base/json.h"
+#include "hilbert/plan.h"
 
 /* Whether the text contains the words. */
 static void check_words(const char *folder, const char *file, const char *words)
@@ -43,6 +44,21 @@ static void check_note(const char *folder, const char *words)
     hil_source_close(&source);
 }
 
+/* So does that of a plan. */
+static void check_plan_note(job_place *place, const char *folder, const char *words)
+{
+    char kept[400] = "";
+    hil_observer observer = {.context = kept, .note = keep_note};
+    hil_plan_report *report;
+    hil_plan_options form;
+    hil_train_options options = job_options(place, "gemma3", NULL);
+    options.model = folder;
+    hil_plan_defaults(&form);
+    CHECK_OK(hil_plan_open(&report, &options, &form, &observer));
+    if (!strstr(kept, words)) check_die(kept, 0, words);
+    hil_plan_close(report);
+}
+
 static void check_model(job_place *place, const char *name, const char *type, const char *note)
 {
     char out[JOB_PATH], *folder = golden_path(name, NULL);
@@ -50,6 +66,7 @@ static void check_model(job_place *place, const char *name, const char *type, co
     printf("%s: logits %.2g", name, error);
     CHECK(error < 1e-5);
     check_note(folder, note);
+    check_plan_note(place, folder, note);
     hil_train_options options = job_options(place, "gemma3", job_path(place, out, name));
     options.model = folder;
     options.steps = 1;

@@ -33,6 +33,7 @@ static const hil_op_kernel *const kernels[] = {
     &hil_cuda_grouped_linear,
     &hil_cuda_combine,
     &hil_cuda_balance,
+    &hil_cuda_router_z,
     &hil_cuda_sigmoid_gate,
     &hil_cuda_swiglu_clamped,
     &hil_cuda_expert_bias,

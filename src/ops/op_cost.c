@@ -341,7 +341,8 @@ static double element_operations(const hil_op_call *call, bool backward)
                                          {&hil_op_dispatch, 25, 25},
                                          {&hil_op_combine, 110, 140},
                                          {&hil_op_expert_identity, 15, 30},
-                                         {&hil_op_route, 1400, 750}};
+                                         {&hil_op_route, 1400, 750},
+                                         {&hil_op_router_z, 50, 60}};
     const element_cost *cost = NULL;
     bool few = call->op == &hil_op_sigmoid_gate && hil_shape_cols(&call->in[1].shape) == 1;
     if (few) return 0;
@@ -382,7 +383,8 @@ static int64_t row_tasks(const hil_op_call *call)
 
 static void rows(const hil_op_call *call, bool backward, int threads, hil_work *w)
 {
-    const hil_tensor *x = call->op == &hil_op_route ? &call->in[0] : &call->out[0];
+    bool routes = call->op == &hil_op_route || call->op == &hil_op_router_z;
+    const hil_tensor *x = routes ? &call->in[0] : &call->out[0];
     int64_t tasks = row_tasks(call);
     double elements = count(x), stretch = hil_pool_stretch(tasks, threads);
     w->bytes = touched(call, backward);

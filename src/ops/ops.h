@@ -290,7 +290,8 @@ typedef enum hil_preference_number {
     HIL_PREFERENCE_LOG_ODDS_RATIO,
     HIL_PREFERENCE_LOG_ODDS,
     HIL_PREFERENCES,
-    HIL_LOSS_AUXILIARY = HIL_PREFERENCE_REWARD_CHOSEN /* with cross-entropy: that of mixtures */
+    HIL_LOSS_AUXILIARY = HIL_PREFERENCE_REWARD_CHOSEN, /* with cross-entropy: that of mixtures */
+    HIL_LOSS_ROUTER_Z                                  /* likewise, see hil_op_router_z */
 } hil_preference_number;
 extern const hil_op hil_op_preference;
 
@@ -380,5 +381,15 @@ typedef struct hil_balance_attr {
     int64_t rows; /* tokens times layers */
 } hil_balance_attr;
 extern const hil_op hil_op_balance;
+
+/* in: the logits (..., E) of a router, targets (B, T) int32; out: (2) fp32, the loss times
+   `coefficient` and the loss, both times the number of targets. The loss is the mean square of the
+   logarithm of each token's sum of exponentials, divided by `layers`. Backward makes its own
+   gradient, as that of the head. */
+typedef struct hil_router_z_attr {
+    double coefficient;
+    int64_t layers;
+} hil_router_z_attr;
+extern const hil_op hil_op_router_z;
 
 #endif

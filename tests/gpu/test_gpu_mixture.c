@@ -237,6 +237,22 @@ static void check_balance(int64_t experts, int64_t tokens)
     free(target);
 }
 
+static void check_router_z(int64_t experts, int64_t tokens)
+{
+    int32_t *target = malloc((size_t)tokens * sizeof *target);
+    for (int64_t i = 0; i < tokens; ++i) target[i] = (int32_t)(i % 7 - 1);
+    hil_router_z_attr attr = {0.02, 3};
+    gpu_check_dtypes((gpu_case){.name = "router_z",
+                                .op = &hil_op_router_z,
+                                .attr = &attr,
+                                .ins = 2,
+                                .outs = 1,
+                                .in = {{2, {tokens, experts}}, {2, {1, tokens}}},
+                                .ids = {NULL, target},
+                                .fused = true});
+    free(target);
+}
+
 int main(void)
 {
     gpu_begin();
@@ -275,6 +291,9 @@ int main(void)
     check_gate(300, 2048, 1);
     check_balance(5, 6);
     check_balance(128, 5000);
+    check_router_z(5, 6);
+    check_router_z(128, 5000);
+    check_router_z(300, 70);
     check_gate(7, 19, 19);
     check_gate(30, 264, 264);
     gpu_end();

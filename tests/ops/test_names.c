@@ -29,6 +29,7 @@ int main(void)
                                  &hil_op_grouped_linear,
                                  &hil_op_combine,
                                  &hil_op_balance,
+                                 &hil_op_router_z,
                                  &hil_op_geglu,
                                  &hil_op_multiply,
                                  &hil_op_softcap,

@@ -1,21 +1,8 @@
 /* balance.cu - the auxiliary loss that makes routers use all experts alike. */
 #include "ops/cuda_kernel.h"
+#include "ops/mixture/total_cuda.h"
 
-#define THREADS 1024
-
-/* The sum over all threads of the block, in a fixed order, for all of them. */
-static __device__ inline double add_up(double mine)
-{
-    __shared__ double part[THREADS];
-    __syncthreads();
-    part[threadIdx.x] = mine;
-    for (int half = THREADS / 2; half; half /= 2) {
-        __syncthreads();
-        if ((int)threadIdx.x < half) part[threadIdx.x] += part[threadIdx.x + half];
-    }
-    __syncthreads();
-    return part[0];
-}
+#define THREADS HIL_TOTAL_THREADS
 
 typedef struct job {
     const float *use; /* choices, then sums of probabilities */
@@ -28,7 +15,7 @@ static __device__ inline double learned(const job &j)
 {
     int64_t count = 0;
     for (int64_t i = threadIdx.x; i < j.targets; i += THREADS) count += j.target[i] >= 0;
-    return add_up((double)count);
+    return hil_total((double)count);
 }
 
 static __global__ void __launch_bounds__(THREADS) find_loss(const job j, float *out)
@@ -36,7 +23,7 @@ static __global__ void __launch_bounds__(THREADS) find_loss(const job j, float *
     double sum = 0, tokens = learned(j);
     for (int64_t e = threadIdx.x; e < j.experts; e += THREADS)
         sum += (double)j.use[e] / j.rows * ((double)j.use[j.experts + e] / j.rows);
-    double loss = add_up(sum) * (double)j.experts * tokens;
+    double loss = hil_total(sum) * (double)j.experts * tokens;
     if (threadIdx.x) return;
     out[0] = (float)(j.coefficient * loss);
     out[1] = (float)loss;

@@ -94,21 +94,42 @@ hil_status hil_combine(hil_tape *t, hil_value *rows, const hil_routing *routing,
     return hil_tape_apply(t, &apply, y);
 }
 
-hil_status hil_balance_loss(hil_tape *t, hil_value *used, int64_t layers, double coefficient)
+/* Whether losses of routers count: beside cross-entropy alone. */
+static bool adds_losses(const hil_context *c)
+{
+    if (c->mode != HIL_MODE_TRACE && c->mode != HIL_MODE_LOSS) return false;
+    return c->preference.kind == HIL_PREFER_NONE;
+}
+
+/* Adds the two numbers of `loss` to those of the tape: to the loss, and to `number`. */
+static hil_status add_loss(hil_tape *t, const hil_value *loss, hil_preference_number number)
 {
     hil_context *c = t->context;
-    if (c->mode != HIL_MODE_TRACE && c->mode != HIL_MODE_LOSS) return HIL_OK;
-    if (c->preference.kind != HIL_PREFER_NONE) return HIL_OK;
+    hil_tensor each = {HIL_F32, {1, {1}}, loss->tensor.data};
+    if (c->mode == HIL_MODE_TRACE || !t->loss) return HIL_OK;
+    HIL_TRY(hil_op_sum(c->device, c->pool, &each, t->loss));
+    each.data = (float *)each.data + 1;
+    return hil_op_sum(c->device, c->pool, &each, t->loss + number);
+}
+
+hil_status hil_balance_loss(hil_tape *t, hil_value *used, int64_t layers, double coefficient)
+{
+    if (!adds_losses(t->context)) return HIL_OK;
     const hil_shape *batch = &t->batch[1]->tensor.shape;
     hil_balance_attr attr = {coefficient, layers * hil_shape_count(batch)};
     hil_value *loss;
     HIL_TRY(hil_tape_apply(
         t, &(hil_apply){&hil_op_balance, &attr, 2, 1, 0, {used, t->batch[1]}, {NULL}}, &loss));
-    if (c->mode == HIL_MODE_TRACE || !t->loss) return HIL_OK;
-    hil_tensor each = {HIL_F32, {1, {1}}, loss->tensor.data};
-    for (int k = 0; k < 2; ++k) {
-        HIL_TRY(hil_op_sum(c->device, c->pool, &each, t->loss + k));
-        each.data = (float *)each.data + 1;
-    }
-    return HIL_OK;
+    return add_loss(t, loss, HIL_LOSS_AUXILIARY);
+}
+
+hil_status hil_router_z_loss(hil_tape *t, hil_value *logits, int64_t layers, double coefficient)
+{
+    const hil_context *c = t->context;
+    if (!adds_losses(c) || (c->mode == HIL_MODE_LOSS && !c->training)) return HIL_OK;
+    hil_router_z_attr attr = {coefficient, layers};
+    hil_value *loss;
+    HIL_TRY(hil_tape_apply(
+        t, &(hil_apply){&hil_op_router_z, &attr, 2, 1, 0, {logits, t->batch[1]}, {NULL}}, &loss));
+    return add_loss(t, loss, HIL_LOSS_ROUTER_Z);
 }

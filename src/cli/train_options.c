@@ -55,6 +55,8 @@ const hil_option hil_train_rows[HIL_TRAIN_ROWS] = {
         .range = &hil_range_below_one),
     ROW("eps", REAL, run.eps, "X", "added to the root of the second moment",
         .range = &hil_range_positive),
+    ROW("router-z-loss", REAL, run.router_z_loss, "X",
+        "weight of the loss that keeps routers' logits small", .range = &hil_range_amount),
     ROW("freeze", LIST, run.freeze, "PATTERN[,PATTERN...]",
         "parameters that stay as they are; may be repeated", .initial = "none"),
     ROW("adapter", TEXT, run.adapter.source, "lora|DIR",

@@ -18,7 +18,7 @@ typedef struct hil_train_values {
     bool largest;        /* of plan */
 } hil_train_values;
 
-enum { HIL_TRAIN_ROWS = 73 };
+enum { HIL_TRAIN_ROWS = 74 };
 extern const hil_option hil_train_rows[HIL_TRAIN_ROWS];
 
 /* Reads the file of --deepspeed, if there is one, into options that were not given. An option that

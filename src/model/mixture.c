@@ -116,6 +116,8 @@ hil_status hil_mixture_build(hil_model *model, const hil_config *c, int64_t n, h
     out->early = c->mixture.early;
     out->alpha = c->mixture.alpha;
     out->limit = c->mixture.limit;
+    out->router_z = c->mixture.router_z;
+    out->layers = hil_mixture_before(c, c->layers);
     const struct {
         const char *name;
         const hil_param_form *form;
@@ -155,6 +157,7 @@ hil_status hil_mixture_route(hil_tape *t, const hil_mixture *m, hil_value *x, co
     hil_value *logits, *used = NULL;
     if (m->balanced && m->later) HIL_TRY(hil_values_get(in, "used", &used));
     HIL_TRY(hil_linear(t, x, m->router, m->router_bias, &logits));
+    if (m->router_z > 0) HIL_TRY(hil_router_z_loss(t, logits, m->layers, m->router_z));
     HIL_TRY(hil_route(t, logits, used, &m->route, routing));
     if (m->factors) HIL_TRY(hil_expert_scale(t, routing, m->factors));
     return m->balanced ? hil_values_set(out, "used", routing->used) : HIL_OK;

@@ -19,6 +19,8 @@ typedef struct hil_mixture {
     bool early;          /* weights multiply what experts get */
     bool balanced;       /* the auxiliary loss is wanted */
     bool later;          /* an earlier layer is a mixture, too */
+    double router_z;     /* coefficient of hil_router_z_loss; 0: none */
+    int64_t layers;      /* how many are mixtures */
 } hil_mixture;
 
 /* How many of the layers before layer n are mixtures. */

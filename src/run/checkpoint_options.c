@@ -99,6 +99,8 @@ static json_t *decisive_options(const hil_train_options *o, const hil_run_state 
     json_t *all = common_options(o, run);
     if ((!run->adapter || add_options(all, adapter_options(o, run))) &&
         (!(o->min_lr > 0) || add_options(all, json_pack("{s:f}", "min-lr", o->min_lr))) &&
+        (!(o->router_z_loss > 0) ||
+         add_options(all, json_pack("{s:f}", "router-z-loss", o->router_z_loss))) &&
         add_options(all, loss_options(run)) && add_options(all, deepspeed_options(o)))
         return all;
     json_decref(all);

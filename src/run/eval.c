@@ -105,7 +105,7 @@ static hil_status open_source(job *j, const hil_eval_options *o)
     HIL_TRY(hil_source_open(&j->source, o->model));
     HIL_TRY(hil_source_need_weights(&j->source, "eval"));
     HIL_TRY(hil_source_adapt_folder(&j->source, o->adapter));
-    const hil_loss_request loss = {o->loss, o->beta, o->preference, NULL};
+    const hil_loss_request loss = {o->loss, o->beta, o->preference, NULL, 0};
     HIL_TRY(hil_source_loss(&j->source, &loss, &j->preference));
     if (j->preference.precomputed)
         return hil_fail(HIL_ERR_USAGE,

@@ -127,6 +127,8 @@ hil_status hil_metrics_step(hil_metrics *metrics, const hil_step_report *r)
                                (long long)r->loss_scale, (long long)r->skipped));
     if (r->aux_loss > 0)
         HIL_TRY(hil_text_print(line, ", \"aux_loss\": %s", number(loss, r->aux_loss)));
+    if (metrics->router_z > 0)
+        HIL_TRY(hil_text_print(line, ", \"router_z_loss\": %s", number(loss, metrics->router_z)));
     HIL_TRY(print_preferences(line, "", &r->preferences));
     HIL_TRY(print_account(line, &r->account));
     return write_line(metrics);

@@ -15,6 +15,7 @@ typedef struct hil_metrics {
     hil_text line;          /* being built */
     int64_t evaluated;      /* step of the last evaluation in the file; -1: none */
     double eval_loss;
+    double router_z; /* of the step that is written next; 0: none */
 } hil_metrics;
 
 /* Opens the file to append. First removes the lines of steps after `step`. */

@@ -95,6 +95,23 @@ static hil_status check_choice(hil_preference_kind kind, const hil_loss_request 
     return HIL_OK;
 }
 
+/* Lets the model that will be built have the router z-loss. */
+static hil_status weigh_routers(hil_source *s, double coefficient)
+{
+    hil_config *c = &s->config;
+    if (!(coefficient > 0)) return HIL_OK;
+    if (s->loss)
+        return hil_fail(HIL_ERR_USAGE,
+                        "--router-z-loss is for cross-entropy, not for --loss %s: leave it out",
+                        s->loss);
+    if (!c->mixture.experts)
+        return hil_fail(HIL_ERR_USAGE,
+                        "--router-z-loss is for mixtures of experts: %s has no routers",
+                        c->arch->name);
+    c->mixture.router_z = coefficient;
+    return HIL_OK;
+}
+
 hil_status hil_source_loss(hil_source *s, const hil_loss_request *r, hil_preference_loss *out)
 {
     const hil_preference_choice *c = &r->choice;
@@ -103,6 +120,7 @@ hil_status hil_source_loss(hil_source *s, const hil_loss_request *r, hil_prefere
     HIL_TRY(hil_source_loss_read(r->word, &kind));
     HIL_TRY(check_choice(kind, r));
     s->loss = kind == HIL_PREFER_NONE ? NULL : methods[kind].word;
+    HIL_TRY(weigh_routers(s, r->router_z));
     if (kind == HIL_PREFER_NONE) return HIL_OK;
     if (!hil_reference_wanted(kind) && r->precompute)
         return hil_fail(HIL_ERR_USAGE,

@@ -72,6 +72,7 @@ typedef struct hil_loss_request {
     /* The option that asks to compute the reference even where an adapter makes it unnecessary;
        NULL: none does. */
     const char *precompute;
+    double router_z; /* coefficient of the router z-loss; 0: none */
 } hil_loss_request;
 hil_status hil_source_loss(hil_source *source, const hil_loss_request *request,
                            hil_preference_loss *loss);

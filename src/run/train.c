@@ -246,6 +246,7 @@ static hil_status one_step(job *j, hil_train_result *result)
     result->last_loss = done.loss;
     result->learned += done.tokens;
     hil_account_add(&result->account, &done.account);
+    j->metrics.router_z = hil_trainer_router_z(j->trainer);
     HIL_TRY(hil_metrics_step(&j->metrics, &report));
     if (j->timeline) HIL_TRY(hil_timeline_flush(j->timeline));
     if (j->observer && j->observer->step) j->observer->step(j->observer->context, &report);

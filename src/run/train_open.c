@@ -72,6 +72,7 @@ hil_status hil_training_check(const hil_train_options *o)
     HIL_TRY(check_range("beta1", o->beta1, 0, 0.9999999));
     HIL_TRY(check_range("beta2", o->beta2 < 0 ? 0 : o->beta2, 0, 0.9999999));
     HIL_TRY(check_range("eps", o->eps, 0, 1));
+    HIL_TRY(check_range("router-z-loss", o->router_z_loss, 0, 1e6));
     HIL_TRY(check_range("min-lr", o->min_lr, 0, o->lr));
     if (o->min_lr > 0 && (o->schedule == HIL_SCHEDULE_CONSTANT || o->curve.kind))
         return hil_fail(HIL_ERR_USAGE,
@@ -93,7 +94,7 @@ hil_loss_request hil_training_loss(const hil_train_options *o)
     const char *precompute = o->reference              ? "reference"
                              : o->precompute_reference ? "precompute-reference"
                                                        : NULL;
-    return (hil_loss_request){o->loss, o->beta, o->preference, precompute};
+    return (hil_loss_request){o->loss, o->beta, o->preference, precompute, o->router_z_loss};
 }
 
 /* Finds what the numbers of a precomputed reference are bound to. */

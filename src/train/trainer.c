@@ -367,6 +367,11 @@ done:
     return status;
 }
 
+double hil_trainer_router_z(const hil_trainer *t)
+{
+    return prefers(t) ? 0 : t->now.sum[HIL_LOSS_ROUTER_Z] / (double)t->now.counted;
+}
+
 hil_status hil_trainer_end(hil_trainer *t, double lr, hil_step_result *result)
 {
     hil_status status = end(t, lr, result);

@@ -75,6 +75,9 @@ void hil_trainer_set_kl(hil_trainer *trainer, const double *kl);
 hil_status hil_trainer_reference(hil_trainer *trainer, const hil_batch *batch, double *logp,
                                  double *mismatched);
 
+/* The router z-loss of the last step, before its coefficient; 0: there is none. */
+double hil_trainer_router_z(const hil_trainer *trainer);
+
 /* Refuses a batch with ids outside the vocabulary or shapes that the model cannot take. */
 hil_status hil_trainer_check(const hil_trainer *trainer, const hil_batch *batch);
 /* hil_trainer_step in two calls, for a batch that hil_trainer_check accepted. hil_trainer_begin

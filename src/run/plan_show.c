@@ -519,7 +519,7 @@ hil_status hil_plan_show(const hil_train_options *train, const hil_plan_options 
     else if (status == HIL_OK && r->fits)
         status = print_text(r, &run.memory, out);
     if (status == HIL_OK && !r->fits) {
-        if (!own.json) hil_trial_print_largest(&r->scale, out);
+        if (!own.json) hil_trial_print_refused(r, out);
         status = hil_fail(HIL_ERR_BUDGET, "%s", r->missing);
     }
     hil_plan_close(r);

@@ -159,9 +159,24 @@ static hil_status find_largest(const asked *a, const hil_cluster *cluster, hil_p
     return HIL_OK;
 }
 
-/* Adds the numbers of the cluster to the plan's object. */
-static hil_status add_json(const hil_plan_scale *s, json_t *object)
+/* The part that brings most when doubled: a step's time, or any plan at all. NULL: none does. */
+static const char *most_helps(const hil_plan_report *r)
 {
+    const hil_plan_change *change = r->scale.change;
+    double best = r->fits ? HELPS * r->step_seconds : INFINITY;
+    const char *name = NULL;
+    for (int i = 0; i < HIL_PLAN_CHANGES && change[i].name; ++i) {
+        if (!(change[i].step_seconds < best)) continue;
+        best = change[i].step_seconds;
+        name = change[i].name;
+    }
+    return name;
+}
+
+/* Adds the numbers of the cluster to the plan's object. */
+static hil_status add_json(const hil_plan_report *r, json_t *object)
+{
+    const hil_plan_scale *s = &r->scale;
     json_t *changes = json_array();
     for (int i = 0; i < HIL_PLAN_CHANGES && s->change[i].name; ++i)
         json_array_append_new(changes, json_pack("{s:s, s:o}", "twice the", s->change[i].name,
@@ -169,10 +184,10 @@ static hil_status add_json(const hil_plan_scale *s, json_t *object)
                                                  isnan(s->change[i].step_seconds)
                                                      ? json_null()
                                                      : json_real(s->change[i].step_seconds)));
-    json_t *cluster = json_pack("{s:s, s:I, s:I, s:s, s:f, s:f, s:o}", "name", s->name, "nodes",
-                                (json_int_t)s->nodes, "gpus", (json_int_t)s->gpus, "gpu", s->gpu,
-                                "tokens_per_second", s->tokens_per_second, "tflops_per_gpu",
-                                s->flops * 1e-12, "changes", changes);
+    json_t *cluster = json_pack("{s:s, s:I, s:I, s:s, s:f, s:f, s:o, s:s?}", "name", s->name,
+                                "nodes", (json_int_t)s->nodes, "gpus", (json_int_t)s->gpus, "gpu",
+                                s->gpu, "tokens_per_second", s->tokens_per_second, "tflops_per_gpu",
+                                s->flops * 1e-12, "changes", changes, "most_helps", most_helps(r));
     if (cluster && s->largest_hidden) {
         json_object_set_new(cluster, "largest_layers", json_integer(s->largest_layers));
         json_object_set_new(cluster, "largest_hidden", json_integer(s->largest_hidden));
@@ -187,9 +202,9 @@ static hil_status fill(const asked *a, const hil_cluster *cluster, hil_plan_repo
 {
     fill_speed(a->run, cluster, r);
     /* ZeRO-Infinity's layout is for comparison only. */
-    if (r->fits && !cluster->layout.given) HIL_TRY(try_changes(a, cluster, &r->scale));
+    if (!cluster->layout.given) HIL_TRY(try_changes(a, cluster, &r->scale));
     if (a->own->largest) HIL_TRY(find_largest(a, cluster, &r->scale));
-    return add_json(&r->scale, object);
+    return add_json(r, object);
 }
 
 /* "this": this machine, with speeds that are measured or known; drives are not written to. */
@@ -225,7 +240,7 @@ hil_status hil_trial_scale(const hil_train_options *run, const hil_plan_options 
     return status;
 }
 
-void hil_trial_print_largest(const hil_plan_scale *s, FILE *out)
+static void print_largest(const hil_plan_scale *s, FILE *out)
 {
     char text[32];
     if (!s->largest_hidden) return;
@@ -245,17 +260,21 @@ static void print_changes(const hil_plan_report *r, FILE *out)
 {
     const hil_plan_scale *s = &r->scale;
     char text[32];
-    double best = HELPS * r->step_seconds;
-    const char *name = NULL;
+    const char *name = most_helps(r);
+    if (!s->change[0].name) return;
     fputs("a step with twice the", out);
     for (int i = 0; i < HIL_PLAN_CHANGES && s->change[i].name; ++i) {
         double seconds = s->change[i].step_seconds;
         fprintf(out, "%s %s: %s", i ? "," : "", s->change[i].name,
                 isnan(seconds) ? "does not fit" : hil_text_seconds(text, seconds));
-        if (seconds < best) name = s->change[i].name;
-        best = fmin(best, seconds);
     }
     fprintf(out, "; most helps: %s\n", name ? name : "nothing");
+}
+
+void hil_trial_print_refused(const hil_plan_report *r, FILE *out)
+{
+    print_changes(r, out);
+    print_largest(&r->scale, out);
 }
 
 void hil_trial_print(const hil_plan_report *r, FILE *out)
@@ -267,6 +286,6 @@ void hil_trial_print(const hil_plan_report *r, FILE *out)
     fprintf(out,
             "speed: %s tokens/s, %.1f TFLOP/s on each rank (%d x active parameters x tokens)\n",
             hil_text_count(text, (uint64_t)s->tokens_per_second), s->flops * 1e-12, s->operations);
-    if (s->change[0].name) print_changes(r, out);
-    hil_trial_print_largest(s, out);
+    print_changes(r, out);
+    print_largest(s, out);
 }

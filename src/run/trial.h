@@ -27,7 +27,7 @@ hil_status hil_trial_plan(const hil_trial *trial, const hil_plan_options *option
 hil_status hil_trial_scale(const hil_train_options *run, const hil_plan_options *options,
                            const hil_observer *observer, hil_plan_report **out, json_t **object);
 void hil_trial_print(const hil_plan_report *report, FILE *out);
-/* Only the line about the largest model, if it was asked for. */
-void hil_trial_print_largest(const hil_plan_scale *scale, FILE *out);
+/* Of a run that does not fit: what one change would bring, and the largest model if asked for. */
+void hil_trial_print_refused(const hil_plan_report *report, FILE *out);
 
 #endif

@@ -31,6 +31,8 @@ assert c["nodes"] == 2 and c["gpus"] == 2 and len(c["changes"]) == 6
 assert abs(c["tokens_per_second"] * plan["step_seconds"] - 16 * 256) < 1, c
 base = plan["step_seconds"]
 assert all(x["step_seconds"] <= base * 1.001 for x in c["changes"]), (base, c)
+best = min(c["changes"], key=lambda x: x["step_seconds"])
+assert c["most_helps"] == (best["twice the"] if best["step_seconds"] < 0.99 * base else None), c
 END
 largest=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["cluster"]["largest_layers"])' "$work/out")
 [ "$largest" -gt 8 ] || die "the largest model has $largest layers, and 8 fit"
@@ -39,6 +41,20 @@ sed "s/\"num_hidden_layers\": 8/\"num_hidden_layers\": $((largest * 2))/" "$work
 run 0 plan --model "$work/most.json" --cluster "$work/small.json" --seq 256 --batch 16
 run 1 plan --model "$work/more.json" --cluster "$work/small.json" --seq 256 --batch 16 --largest
 grep -q "^largest model of such layers: $largest layers, " "$work/out" || die "no largest: $(cat "$work/out")"
+# What does not fit: the changes that make room for it, and the one with the shortest step. A quarter more of the
+# states, 3 GB, has room in 8 GB of GPU memory or of drives, not in 1 GiB of RAM.
+sed "s/\"num_hidden_layers\": 8/\"num_hidden_layers\": $((largest * 5 / 4))/" "$work/m.json" >"$work/more.json"
+run 1 plan --model "$work/more.json" --cluster "$work/small.json" --seq 256 --batch 16
+grep -q '^a step with twice the GPU memory: [0-9].*, RAM: does not fit, drives: [0-9].*; most helps: GPU memory$' "$work/out" ||
+    die "what would make it fit: $(cat "$work/out")"
+run 1 plan --model "$work/more.json" --cluster "$work/small.json" --seq 256 --batch 16 --json
+python3 - "$work/out" <<'END' || die "the JSON of what does not fit: $(cat "$work/out")"
+import json, sys
+plan = json.load(open(sys.argv[1]))
+c = plan["cluster"]
+assert plan["fits"] is False and len(c["changes"]) == 6 and c["most_helps"] == "GPU memory", c
+assert {x["twice the"] for x in c["changes"] if x["step_seconds"]} == {"GPU memory", "drives"}, c
+END
 # Narrow layers: hundreds of them are no model, so wider ones are tried.
 sed 's/"hidden_size": 1024/"hidden_size": 64/; s/"intermediate_size": 4096/"intermediate_size": 256/' "$work/m.json" >"$work/narrow.json"
 run 0 plan --model "$work/narrow.json" --cluster "$work/small.json" --seq 64 --batch 4 --largest --json

@@ -25,7 +25,7 @@ struct hil_reporter {
     pthread_cond_t wake;
     /* Guarded by the lock. */
     hil_text lines, notes;  /* not yet taken by the thread; each ends with a newline */
-    const char *state;      /* of the run */
+    hil_run_end end;        /* of the run */
     bool ending, forgotten; /* forgotten: a line was lost for lack of memory */
     /* Of the thread, until it is joined. */
     hil_status status;
@@ -74,11 +74,14 @@ static hil_status add_notes(json_t *about, const hil_text *notes)
     return HIL_OK;
 }
 
-static hil_status write_about(hil_reporter *r, const char *state)
+static hil_status write_about(hil_reporter *r, hil_run_end end)
 {
     char now[32];
     json_t *about = r->history.about;
-    if (json_object_set_new(about, "state", json_string(state)) != 0 ||
+    /* What is no text, because a path is none, is left out. */
+    json_t *failure = end.failure ? json_string(end.failure) : NULL;
+    if (failure) json_object_set_new(about, "failure", failure);
+    if (json_object_set_new(about, "state", json_string(end.state)) != 0 ||
         json_object_set_new(about, "updated", json_string(hil_clock_date(now))) != 0)
         return hil_fail(HIL_ERR_MEMORY, "no memory for run.json");
     char *text = json_dumps(about, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
@@ -89,19 +92,19 @@ static hil_status write_about(hil_reporter *r, const char *state)
 }
 
 /* Writes into the output folder, unless another one has its name now. */
-static hil_status write_files(hil_reporter *r, const char *state)
+static hil_status write_files(hil_reporter *r, hil_run_end end)
 {
     HIL_TRY(hil_lock_check(r->held));
-    HIL_TRY(write_about(r, state));
+    HIL_TRY(write_about(r, end));
     return hil_html_write(&r->history, 1, r->page_path);
 }
 
 /* Takes what was queued and writes it all. */
-static void show(hil_reporter *r, hil_text *lines, hil_text *notes, const char *state)
+static void show(hil_reporter *r, hil_text *lines, hil_text *notes, hil_run_end end)
 {
     if (lines->size) add_lines(r, lines);
     if (notes->size) keep_failure(r, add_notes(r->history.about, notes));
-    if (r->page) keep_failure(r, write_files(r, state));
+    if (r->page) keep_failure(r, write_files(r, end));
     hil_text_free(lines);
     hil_text_free(notes);
 }
@@ -126,11 +129,11 @@ static void *run_reporter(void *argument)
         sleep_until(r, pause);
         hil_text lines = r->lines, notes = r->notes;
         r->lines = r->notes = (hil_text){0};
-        const char *state = r->state;
+        hil_run_end end = r->end;
         ending = r->ending;
         pthread_mutex_unlock(&r->lock);
         double began = hil_clock_now();
-        show(r, &lines, &notes, state);
+        show(r, &lines, &notes, end);
         pause = PAUSES_PER_WORK * (hil_clock_now() - began);
         if (pause < PAUSE_SECONDS) pause = PAUSE_SECONDS;
     }
@@ -181,7 +184,7 @@ hil_status hil_reporter_open(hil_reporter **out, const hil_reporter_options *o, 
     r->history.about = about;
     r->page = o->page;
     r->held = o->lock;
-    r->state = "running";
+    r->end.state = "running";
     pthread_mutex_init(&r->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -217,11 +220,11 @@ void hil_reporter_note(hil_reporter *r, const char *text)
     if (r) queue(r, &r->notes, text, strlen(text));
 }
 
-hil_status hil_reporter_close(hil_reporter *r, const char *state)
+hil_status hil_reporter_close(hil_reporter *r, hil_run_end end)
 {
     if (!r) return HIL_OK;
     pthread_mutex_lock(&r->lock);
-    r->state = state;
+    r->end = end;
     r->ending = true;
     pthread_cond_signal(&r->wake);
     pthread_mutex_unlock(&r->lock);

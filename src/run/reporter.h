@@ -24,9 +24,13 @@ hil_status hil_reporter_open(hil_reporter **out, const hil_reporter_options *opt
 /* Queues a line of metrics.jsonl, or a sentence for the user. Cheap. */
 void hil_reporter_line(hil_reporter *reporter, const char *line, size_t size);
 void hil_reporter_note(hil_reporter *reporter, const char *text);
-/* Writes everything a last time, with this state of the run ("finished", "stopped", "failed"), and
-   joins the thread. Fails with the first failure of the thread, which has ended no run. NULL: does
-   nothing. */
-hil_status hil_reporter_close(hil_reporter *reporter, const char *state);
+/* How a run is. */
+typedef struct hil_run_end {
+    const char *state;   /* "running", "finished", "stopped" or "failed" */
+    const char *failure; /* why it failed; NULL: it did not */
+} hil_run_end;
+/* Writes everything a last time, with this end of the run, and joins the thread. Fails with the
+   first failure of the thread, which has ended no run. NULL: does nothing. */
+hil_status hil_reporter_close(hil_reporter *reporter, hil_run_end end);
 
 #endif

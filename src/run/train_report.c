@@ -9,6 +9,7 @@
 #include "plan/plan_report.h"
 
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 typedef hil_training job;
@@ -68,10 +69,13 @@ static json_t *describe_environment(const job *j)
 {
     const hil_device *device = j->trainer->device;
     char host[64] = "";
+    struct utsname system = {0};
     gethostname(host, sizeof host - 1);
-    json_t *all =
-        json_pack("{s:s, s:s, s:s, s:I}", "host", host, "machine", j->trainer->planned.machine.name,
-                  "instructions", j->run.isa, "ranks", (json_int_t)j->run.ranks);
+    uname(&system);
+    json_t *all = json_pack(
+        "{s:s, s:s, s:s, s:I, s:o}", "host", host, "machine", j->trainer->planned.machine.name,
+        "instructions", j->run.isa, "ranks", (json_int_t)j->run.ranks, "system",
+        json_sprintf("%s %s, %s", system.sysname, system.release, system.machine));
     if (all && device) json_object_set_new(all, "device", json_string(device->name));
     return all;
 }
@@ -138,7 +142,9 @@ void hil_training_close_report(job *j, hil_status status)
                                                         : "failed";
     char message[1024]; /* of the run's failure, which the reporter's must not replace */
     snprintf(message, sizeof message, "%s", hil_status_message());
-    hil_status shown = hil_reporter_close(j->metrics.reporter, state);
+    bool failed = status != HIL_OK && status != HIL_ERR_INTERRUPTED;
+    hil_status shown = hil_reporter_close(
+        j->metrics.reporter, (hil_run_end){.state = state, .failure = failed ? message : NULL});
     j->metrics.reporter = NULL;
     if (shown != HIL_OK) hil_note(j->observer, "the report is not whole: %s", hil_status_message());
     if (status != HIL_OK) (void)!hil_fail(status, "%s", message);

@@ -49,6 +49,22 @@ run 0 train "${common[@]}" --out "$work/c" --steps 2
 grep -q 'the report is not whole: ' "$work/err" || die "said nothing: $(cat "$work/err")"
 [ -e "$work/c/model.safetensors" ] || die "no model"
 
+# A run that fails says why, on the page and in run.json.
+head -c 10000 "$work/data.txt" >"$work/little.txt"
+(
+    trap '' XFSZ # the write fails instead
+    ulimit -f 100
+    exec "$HILBERT" train "${common[@]/data.txt/little.txt}" --out "$work/d" --steps 9 --save-every 2
+) >"$work/out" 2>"$work/err" </dev/null && die "it was saved"
+python3 - "$work/d/run.json" "$work/d/report.html" "$(sed -n 's/^hilbert: //p' "$work/err")" <<'END' || die "why it failed is not there"
+import json, re, sys
+about = json.load(open(sys.argv[1]))
+page = json.loads(re.search(r'id="data">(.*?)</script>', open(sys.argv[2]).read(), re.S).group(1))
+assert about["state"] == "failed" and about["failure"] == sys.argv[3] and "File too large" in sys.argv[3], about
+assert page["runs"][0]["about"] == about and about["environment"]["system"].startswith("Linux "), about
+END
+[ "$(python3 -c 'import json, sys; print("failure" in json.load(open(sys.argv[1])))' "$work/b/run.json")" = False ] || die "a failure of a run that finished"
+
 # A line of metrics.jsonl that is being written is left out; a damaged one is named.
 printf '{"step": 5, "lo' >>"$work/b/metrics.jsonl"
 run 0 report "$work/b"

@@ -27,6 +27,18 @@ loss=$(grep grad_norm "$work/<i>a/metrics.jsonl" | tail -n 1 | python3 -c 'impor
 print(float("%.5g" % json.loads(sys.stdin.readline())["loss"]))')
 grep -qF "<b>$loss</b><span>loss</span>" "$work/dom" || die "the page does not show loss $loss"
 
+# A run that failed, and one that was killed: it says so.
+sed 's/"state":"finished"/"state":"failed","failure":"no room in <b>\/a<\/b>"/' "$work/<i>a/report.html" >"$work/failed.html"
+show "$work/failed.html"
+grep -qF 'failed: no room in &lt;b&gt;/a&lt;/b&gt;' "$work/dom" || die "the page does not say why the run failed"
+sed 's/"state":"finished"/"state":"running"/' "$work/<i>a/report.html" >"$work/now.html"
+show "$work/now.html"
+grep -qF '<span>left</span>' "$work/dom" && ! grep -qF 'class="bad"' "$work/dom" || die "a run that goes on"
+sed 's/"updated":"20[0-9][0-9]-/"updated":"2021-/' "$work/now.html" >"$work/killed.html"
+show "$work/killed.html"
+grep -q 'class="bad">not written for [0-9][0-9,]* h .*: was the run killed?' "$work/dom" || die "the page of a killed run"
+grep -qF '<span>left</span>' "$work/dom" && die "time is left of a killed run"
+
 mkdir "$work/long"
 python3 - "$work/long/metrics.jsonl" <<'END'
 import json, math, sys

@@ -1,6 +1,7 @@
 /* cluster.c - reads the description of a cluster, and what a rank gets of it. */
 #include "machine/cluster.h"
 
+#include "autograd/cost.h"
 #include "base/json.h"
 #include "io/file.h"
 #include "tensor/tensor.h"
@@ -99,22 +100,72 @@ static hil_status read_gpu(hil_cluster *c, json_t *value, const char *what)
     return HIL_OK;
 }
 
+#define CPU_SPEED(key, name, unit, least)                                                          \
+    {                                                                                              \
+        (key), offsetof(hil_speeds, name), unit, least                                             \
+    }
+
+const hil_cluster_cpu_field hil_cluster_cpu_fields[HIL_CLUSTER_CPU_FIELDS] = {
+    CPU_SPEED("fp32_tflops", gemm[HIL_F32], 1e12, 1e-6),
+    CPU_SPEED("bf16_tflops", gemm[HIL_BF16], 1e12, 1e-6),
+    CPU_SPEED("fp16_tflops", gemm[HIL_F16], 1e12, 0),
+    CPU_SPEED("attention_tflops", attention[HIL_F32], 1e12, 1e-6),
+    CPU_SPEED("attention_bf16_tflops", attention[HIL_BF16], 1e12, 0),
+    CPU_SPEED("attention_fp16_tflops", attention[HIL_F16], 1e12, 0),
+    CPU_SPEED("memory_gb_s", memory, GB, 1e-3),
+    CPU_SPEED("call_us", op_call, 1e-6, 0),
+    CPU_SPEED("cores", cpus, 1, 0),
+    CPU_SPEED("threads", threads, 1, 0),
+    CPU_SPEED("start_us", pool_run, 1e-6, 0),
+    CPU_SPEED("cached_gb_s", cached, GB, 0),
+    CPU_SPEED("loops_fp32_gflops", vector[HIL_F32], 1e9, 0),
+    CPU_SPEED("loops_bf16_gflops", vector[HIL_BF16], 1e9, 0),
+    CPU_SPEED("loops_fp16_gflops", vector[HIL_F16], 1e9, 0),
+    CPU_SPEED("packed_fp32_g_s", pack[HIL_F32], 1e9, 0),
+    CPU_SPEED("packed_bf16_g_s", pack[HIL_BF16], 1e9, 0),
+    CPU_SPEED("packed_fp16_g_s", pack[HIL_F16], 1e9, 0),
+    CPU_SPEED("update_8bit_g_s", update_8bit, 1e9, 0),
+};
+
+double *hil_cluster_cpu_speed(hil_speeds *speeds, const hil_cluster_cpu_field *field)
+{
+    return (double *)(void *)((char *)speeds + field->offset);
+}
+
+/* What is missing follows from what is there. */
+static hil_status complete_cpu(hil_speeds *cpu, const char *what)
+{
+    if (!(cpu->gemm[HIL_F16] > 0)) cpu->gemm[HIL_F16] = cpu->gemm[HIL_BF16];
+    for (int d = HIL_BF16; d <= HIL_F16; ++d)
+        if (!(cpu->attention[d] > 0)) cpu->attention[d] = cpu->attention[HIL_F32];
+    if (!(cpu->threads > 0)) cpu->threads = cpu->cpus;
+    if (!(cpu->cpus > 0)) cpu->cpus = cpu->threads;
+    if (cpu->cpus != floor(cpu->cpus) || cpu->threads != floor(cpu->threads))
+        return hil_fail(HIL_ERR_INPUT, "%s: cpu.cores and cpu.threads must be whole", what);
+    if (HIL_COST_RUNS * cpu->pool_run > cpu->op_call)
+        return hil_fail(HIL_ERR_INPUT, "%s: cpu.call_us includes %d x cpu.start_us, so it is more",
+                        what, HIL_COST_RUNS);
+    if (cpu->cpus > 0 || !(cpu->cached > 0)) return HIL_OK;
+    return hil_fail(HIL_ERR_INPUT, "%s: cpu.cached_gb_s needs cpu.cores", what);
+}
+
 /* Instead of a GPU. */
 static hil_status read_cpu(hil_cluster *c, json_t *value, const char *what)
 {
-    static const char *const known[] = {
-        "name", "fp32_tflops", "bf16_tflops", "attention_tflops", "memory_gb_s", "call_us"};
-    const number_field field[] = {{"fp32_tflops", &c->cpu.fp32, 1e-6},
-                                  {"bf16_tflops", &c->cpu.bf16, 1e-6},
-                                  {"attention_tflops", &c->cpu.attention, 1e-6},
-                                  {"memory_gb_s", &c->cpu.memory, 1e-3},
-                                  {"call_us", &c->cpu.call, 0}};
-    const char *name = "CPU";
+    const char *known[HIL_CLUSTER_CPU_FIELDS + 1] = {"name"}, *name = "CPU";
+    number_field field[HIL_CLUSTER_CPU_FIELDS];
+    for (int i = 0; i < HIL_CLUSTER_CPU_FIELDS; ++i) {
+        const hil_cluster_cpu_field *f = &hil_cluster_cpu_fields[i];
+        known[i + 1] = f->key;
+        field[i] = (number_field){f->key, hil_cluster_cpu_speed(&c->cpu, f), f->least};
+    }
     HIL_TRY(check_keys(value, what, known, LENGTH(known)));
     HIL_TRY(read_numbers(value, what, "cpu", field, LENGTH(field)));
     HIL_TRY(hil_json_string(value, "name", what, &name));
     snprintf(c->gpu_name, sizeof c->gpu_name, "%s", name);
-    return HIL_OK;
+    for (int i = 0; i < HIL_CLUSTER_CPU_FIELDS; ++i)
+        *field[i].value *= hil_cluster_cpu_fields[i].unit;
+    return complete_cpu(&c->cpu, what);
 }
 
 static hil_status read_processor(hil_cluster *c, const json_t *root, const char *what)
@@ -131,12 +182,15 @@ static hil_status read_processor(hil_cluster *c, const json_t *root, const char 
 
 static hil_status read_drives(hil_cluster *c, json_t *drives, const char *what)
 {
-    static const char *const known[] = {"count", "gb", "read_gb_s", "write_gb_s"};
+    static const char *const known[] = {"count",      "gb",         "read_gb_s",
+                                        "write_gb_s", "mixed_gb_s", "call_us"};
     double count = 0, gb = 0;
     const number_field field[] = {{"count", &count, 1},
                                   {"gb", &gb, 1e-3},
                                   {"read_gb_s", &c->drive_read, 1e-6},
-                                  {"write_gb_s", &c->drive_write, 1e-6}};
+                                  {"write_gb_s", &c->drive_write, 1e-6},
+                                  {"mixed_gb_s", &c->drive_mixed, 0},
+                                  {"call_us", &c->drive_call, 0}};
     if (!drives) return HIL_OK;
     HIL_TRY(check_keys(drives, what, known, LENGTH(known)));
     HIL_TRY(read_numbers(drives, what, "drives", field, LENGTH(field)));
@@ -150,6 +204,9 @@ static hil_status read_drives(hil_cluster *c, json_t *drives, const char *what)
     c->drive_bytes = (uint64_t)(gb * GB);
     c->drive_read *= GB;
     c->drive_write *= GB;
+    c->drive_mixed *= GB;
+    if (!(c->drive_mixed > 0)) c->drive_mixed = (c->drive_read + c->drive_write) / 2;
+    c->drive_call *= 1e-6;
     return HIL_OK;
 }
 
@@ -245,7 +302,7 @@ static hil_status fill(hil_cluster *c, json_t *root, const char *what)
     HIL_TRY(read_processor(c, root, what));
     c->ram = (uint64_t)(ram * (double)GIB);
     c->ram_speed = ram_speed * GB;
-    c->bus = bus > 0 ? bus * GB : (c->gpu.mib ? c->gpu.bus : c->cpu.memory / 2) * GB * gpus;
+    c->bus = bus > 0 ? bus * GB : (c->gpu.mib ? c->gpu.bus * GB : c->cpu.memory / 2) * gpus;
     HIL_TRY(find_part(root, "drives", what, &part));
     HIL_TRY(read_drives(c, part, what));
     HIL_TRY(find_part(root, "network", what, &part));
@@ -284,22 +341,22 @@ static double call_seconds(const hil_cluster *c)
            ceil(log2((double)c->nodes)) * c->between_latency;
 }
 
-static void set_cpu_speeds(const hil_cluster_cpu *cpu, hil_speeds *s)
+static void set_cpu_speeds(const hil_speeds *cpu, hil_speeds *s)
 {
-    s->gemm[HIL_F32] = cpu->fp32 * 1e12;
-    s->gemm[HIL_BF16] = s->gemm[HIL_F16] = cpu->bf16 * 1e12;
-    for (int d = HIL_F32; d <= HIL_F16; ++d) s->attention[d] = cpu->attention * 1e12;
-    s->memory = cpu->memory * GB;
+    hil_speeds own = *cpu;
+    for (int i = 0; i < HIL_CLUSTER_CPU_FIELDS; ++i) {
+        const hil_cluster_cpu_field *f = &hil_cluster_cpu_fields[i];
+        *hil_cluster_cpu_speed(s, f) = *hil_cluster_cpu_speed(&own, f);
+    }
     s->to_device = s->to_host = INFINITY;
     s->update_device = 0;
-    s->op_call = cpu->call * 1e-6;
 }
 
 void hil_cluster_speeds(const hil_cluster *c, hil_machine *machine)
 {
     hil_speeds *s = &machine->speeds;
     double gpus = (double)c->gpus, drives = (double)c->drives / gpus;
-    if (c->cpu.fp32 > 0)
+    if (hil_cluster_on_cpu(c))
         set_cpu_speeds(&c->cpu, s);
     else
         hil_gpu_speeds(&c->gpu, s);
@@ -307,15 +364,28 @@ void hil_cluster_speeds(const hil_cluster *c, hil_machine *machine)
     s->update = HIL_CLUSTER_RAM_PART * c->ram_speed / HIL_UPDATE_BYTES / gpus;
     s->disk_read = drives * c->drive_read;
     s->disk_write = drives * c->drive_write;
-    s->disk_mixed = drives * (c->drive_read + c->drive_write) / 2;
-    machine->drive[0] =
-        (hil_drive_speed){.read = s->disk_read, .write = s->disk_write, .mixed = s->disk_mixed};
+    s->disk_mixed = drives * c->drive_mixed;
+    s->disk_call = c->drive_call;
+    machine->drive[0] = (hil_drive_speed){
+        .read = s->disk_read, .write = s->disk_write, .mixed = s->disk_mixed, .call = s->disk_call};
     if (c->nodes > 1)
         s->network = c->gpus > 1 ? fmin(c->inside, c->between) : c->between;
     else if (c->gpus > 1)
         s->network = c->inside;
     s->network_call = call_seconds(c);
     snprintf(machine->name, sizeof machine->name, "%s", c->name);
+}
+
+static void double_cpu(hil_speeds *cpu)
+{
+    for (int d = HIL_F32; d <= HIL_F16; ++d) {
+        cpu->gemm[d] *= 2;
+        cpu->attention[d] *= 2;
+        cpu->vector[d] *= 2;
+        cpu->pack[d] *= 2;
+    }
+    cpu->memory *= 2;
+    cpu->cached *= 2;
 }
 
 void hil_cluster_double(const hil_cluster *c, hil_cluster_part part, hil_cluster *out)
@@ -330,10 +400,7 @@ void hil_cluster_double(const hil_cluster *c, hil_cluster_part part, hil_cluster
         out->gpu.fp8 *= 2;
         out->gpu.fp32 *= 2;
         out->gpu.memory *= 2;
-        out->cpu.fp32 *= 2;
-        out->cpu.bf16 *= 2;
-        out->cpu.attention *= 2;
-        out->cpu.memory *= 2;
+        double_cpu(&out->cpu);
         break;
     case HIL_CLUSTER_BUS:
         out->bus *= 2;

@@ -19,13 +19,6 @@ typedef enum hil_replicated {
 
 #define HIL_CLUSTER_RAM_PART 0.7 /* of the RAM's bandwidth that the update reaches */
 
-/* A node without GPUs: what its processor reaches, not what data sheets say. */
-typedef struct hil_cluster_cpu {
-    double fp32, bf16, attention; /* TFLOP/s; fp32 is 0 where a GPU computes */
-    double memory;                /* GB/s */
-    double call;                  /* microseconds of overhead of an operation */
-} hil_cluster_cpu;
-
 /* ZeRO-Infinity's layout instead of hilbert's: see plan/layout.h. */
 #define HIL_CLUSTER_ANY (-1) /* instead of a tier: the fastest that fits */
 typedef struct hil_cluster_layout {
@@ -42,15 +35,16 @@ typedef struct hil_cluster_layout {
    those that programs reach, not those of data sheets, except of the GPU's own numbers. */
 typedef struct hil_cluster {
     char name[128], gpu_name[64];
-    int64_t nodes, gpus; /* gpus: of a node */
-    hil_gpu gpu;         /* its name is `gpu_name`; all 0 where the CPU computes */
-    hil_cluster_cpu cpu;
-    double bus;                     /* bytes per second to, and from, all GPUs of a node at once */
-    uint64_t ram;                   /* bytes of a node */
-    double ram_speed;               /* bytes per second of a node */
-    int64_t drives;                 /* of a node; 0: none */
-    uint64_t drive_bytes;           /* of each */
+    int64_t nodes, gpus;  /* gpus: of a node */
+    hil_gpu gpu;          /* its name is `gpu_name`; all 0 where the CPU computes */
+    hil_speeds cpu;       /* what the processor of a node without GPUs reaches; else all 0 */
+    double bus;           /* bytes per second to, and from, all GPUs of a node at once */
+    uint64_t ram;         /* bytes of a node */
+    double ram_speed;     /* bytes per second of a node */
+    int64_t drives;       /* of a node; 0: none */
+    uint64_t drive_bytes; /* of each */
     double drive_read, drive_write; /* bytes per second of each */
+    double drive_mixed, drive_call; /* both at once; seconds of a small transfer */
     double inside;  /* network: bytes per second that a GPU receives from its node */
     double between; /* bytes per second that a node receives from the others */
     double inside_latency, between_latency; /* seconds of an empty message */
@@ -67,6 +61,23 @@ typedef enum hil_cluster_part {
     HIL_CLUSTER_NETWORK,
     HIL_CLUSTER_PARTS
 } hil_cluster_part;
+
+/* Whether the CPU of a node computes. */
+static inline bool hil_cluster_on_cpu(const hil_cluster *cluster)
+{
+    return cluster->cpu.gemm[0] > 0;
+}
+
+/* Speeds of a CPU as descriptions name them: value = number x unit. */
+typedef struct hil_cluster_cpu_field {
+    const char *key;
+    size_t offset; /* in hil_speeds */
+    double unit, least;
+} hil_cluster_cpu_field;
+enum { HIL_CLUSTER_CPU_FIELDS = 19 };
+extern const hil_cluster_cpu_field hil_cluster_cpu_fields[HIL_CLUSTER_CPU_FIELDS];
+/* That number of `speeds`. */
+double *hil_cluster_cpu_speed(hil_speeds *speeds, const hil_cluster_cpu_field *field);
 
 /* Reads a description; docs/scale.md says what is in it. */
 hil_status hil_cluster_read(hil_cluster *cluster, const char *path);

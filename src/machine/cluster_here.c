@@ -24,11 +24,7 @@ static void describe_device(const hil_device *device, const hil_machine *machine
         return;
     }
     snprintf(c->gpu_name, sizeof c->gpu_name, "%.63s", machine->name);
-    c->cpu = (hil_cluster_cpu){.fp32 = s->gemm[HIL_F32] * 1e-12,
-                               .bf16 = s->gemm[HIL_BF16] * 1e-12,
-                               .attention = s->attention[HIL_F32] * 1e-12,
-                               .memory = s->memory / GB,
-                               .call = s->op_call * 1e6};
+    c->cpu = *s;
 }
 
 /* As many drives, all alike: with the mean of their bytes and speeds. */
@@ -43,6 +39,8 @@ static hil_status describe_drives(const hil_memory_options *memory, const hil_ma
         c->drive_bytes += (uint64_t)((double)bytes / count);
         c->drive_read += machine->drive[i].read / count;
         c->drive_write += machine->drive[i].write / count;
+        c->drive_mixed += machine->drive[i].mixed / count;
+        c->drive_call += machine->drive[i].call / count;
     }
     return HIL_OK;
 }
@@ -67,12 +65,25 @@ done:
     return status;
 }
 
+static json_t *write_cpu(const hil_cluster *c)
+{
+    json_t *object = json_pack("{s:s}", "name", c->gpu_name);
+    hil_speeds cpu = c->cpu;
+    for (int i = 0; i < HIL_CLUSTER_CPU_FIELDS; ++i) {
+        const hil_cluster_cpu_field *f = &hil_cluster_cpu_fields[i];
+        double number = *hil_cluster_cpu_speed(&cpu, f) / f->unit;
+        json_t *value = f->unit == 1 ? json_integer((json_int_t)number) : json_real(number);
+        if (number > 0)
+            json_object_set_new(object, f->key, value);
+        else
+            json_decref(value);
+    }
+    return object;
+}
+
 static json_t *write_processor(const hil_cluster *c)
 {
-    if (c->cpu.fp32 > 0)
-        return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f}", "name", c->gpu_name, "fp32_tflops",
-                         c->cpu.fp32, "bf16_tflops", c->cpu.bf16, "attention_tflops",
-                         c->cpu.attention, "memory_gb_s", c->cpu.memory, "call_us", c->cpu.call);
+    if (hil_cluster_on_cpu(c)) return write_cpu(c);
     json_t *fp8 = c->gpu.fp8 > 0 ? json_real(c->gpu.fp8) : NULL;
     return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:o*}", "name", c->gpu_name, "memory_gib",
                      (double)c->gpu.mib / 1024, "tensor_tflops", c->gpu.bf16, "fp32_tflops",
@@ -84,13 +95,15 @@ hil_status hil_cluster_print(const hil_cluster *c, FILE *out)
 {
     json_t *object = json_pack(
         "{s:s, s:I, s:I, s:o, s:f, s:f, s:f}", "name", c->name, "nodes", (json_int_t)c->nodes,
-        "gpus", (json_int_t)c->gpus, c->cpu.fp32 > 0 ? "cpu" : "gpu", write_processor(c),
+        "gpus", (json_int_t)c->gpus, hil_cluster_on_cpu(c) ? "cpu" : "gpu", write_processor(c),
         "bus_gb_s", c->bus / GB, "ram_gib", (double)c->ram / GIB, "ram_gb_s", c->ram_speed / GB);
     if (c->drives)
         json_object_set_new(object, "drives",
-                            json_pack("{s:I, s:f, s:f, s:f}", "count", (json_int_t)c->drives, "gb",
-                                      (double)c->drive_bytes / GB, "read_gb_s", c->drive_read / GB,
-                                      "write_gb_s", c->drive_write / GB));
+                            json_pack("{s:I, s:f, s:f, s:f, s:f, s:f}", "count",
+                                      (json_int_t)c->drives, "gb", (double)c->drive_bytes / GB,
+                                      "read_gb_s", c->drive_read / GB, "write_gb_s",
+                                      c->drive_write / GB, "mixed_gb_s", c->drive_mixed / GB,
+                                      "call_us", c->drive_call * 1e6));
     char *text = object ? json_dumps(object, JSON_INDENT(1) | JSON_REAL_PRECISION(DIGITS)) : NULL;
     json_decref(object);
     if (!text) return hil_fail(HIL_ERR_MEMORY, "no memory for the description of this machine");

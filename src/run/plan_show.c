@@ -368,7 +368,7 @@ static void fill_refusal(const show *s, hil_plan_report *r, json_t **object)
 static hil_status open_device(show *s, const char *gpu)
 {
     hil_device_choice played = {.name = "threads:each"};
-    if (s->trial->cluster && s->trial->cluster->cpu.fp32 > 0) return HIL_OK;
+    if (s->trial->cluster && hil_cluster_on_cpu(s->trial->cluster)) return HIL_OK;
     if (s->trial->cluster)
         s->gpu = &s->trial->cluster->gpu;
     else if (gpu)

@@ -34,7 +34,7 @@ static void fit(fitted *out, const hil_train_options *run, const hil_cluster *c)
 {
     out->run = *run;
     hil_memory_options *memory = &out->run.memory;
-    if (c->cpu.fp32 > 0) divide_ram(memory, c);
+    if (hil_cluster_on_cpu(c)) divide_ram(memory, c);
     if (!memory->host) memory->host = c->ram / 100 * RAM_PERCENT;
     if (memory->disk_count || !c->drives) return;
     out->disk = (hil_disk_budget){"drives", (uint64_t)c->drives * c->drive_bytes};
@@ -79,7 +79,7 @@ static void fill_speed(const hil_train_options *run, const hil_cluster *c, hil_p
 /* Whether the cluster has such a part at all. */
 static bool has_part(const hil_cluster *c, hil_cluster_part part)
 {
-    bool gpu = !(c->cpu.fp32 > 0);
+    bool gpu = !hil_cluster_on_cpu(c);
     if (part == HIL_CLUSTER_NETWORK) return c->nodes * c->gpus > 1;
     if (part == HIL_CLUSTER_DRIVES) return c->drives > 0;
     return gpu || (part != HIL_CLUSTER_GPU_MEMORY && part != HIL_CLUSTER_BUS);

@@ -66,6 +66,12 @@ static void check_cpu(void)
     CHECK(memcmp(&m.speeds, &n.speeds, sizeof m.speeds) == 0);
     CHECK(c.ram == again.ram && c.drive_bytes == again.drive_bytes && c.drives == again.drives);
     free(printed);
+#define CPU_OF(more)                                                                               \
+    "{\"cpu\": {\"fp32_tflops\": 1, \"bf16_tflops\": 1, \"attention_tflops\": 1, "                 \
+    "\"memory_gb_s\": 1, " more "}, \"ram_gib\": 64}"
+    refuse(CPU_OF("\"cores\": 2.5"), "must be whole");
+    refuse(CPU_OF("\"cached_gb_s\": 9"), "cached_gb_s needs cpu.cores");
+    refuse(CPU_OF("\"cores\": 2, \"call_us\": 3, \"start_us\": 2"), "includes 2 x cpu.start_us");
     refuse("{\"cpu\": {}, \"gpu\": \"H100\", \"ram_gib\": 64}", "with cpu there is no gpu");
     refuse("{\"cpu\": {}, \"ram_gib\": 64}", "cpu.fp32_tflops must be");
     refuse("{\"cpu\": {}, \"ram_gib\": 64, \"gpus\": 2}", "gpus must be 1 where a cpu computes");

@@ -28,6 +28,25 @@ run 1 plan "${options[@]}" --cluster "$work/ram-0.0625.json"
 run 0 plan "${options[@]}" --cluster "$work/ram-0.125.json"
 run 0 plan "${options[@]}" --cluster this
 grep -q '^cluster: this machine, 1 node with 1 x ' "$work/out" || die "$(cat "$work/out")"
+# The same speeds as a plan without a description, so the same time of a step.
+both=("${options[@]}" --device-memory 30M --host-memory 20M --json)
+for dtype in bf16 fp16; do
+    run 0 plan "${both[@]}" --disk "$work:1G" --dtype $dtype
+    cp "$work/out" "$work/plan.json"
+    for cluster in "$work/here.json" this; do
+        run 0 plan "${both[@]}" --disk "$work:1G" --dtype $dtype --cluster "$cluster"
+        python3 - "$work/plan.json" "$work/out" <<'END' || die "in $dtype $cluster has other speeds than this machine"
+import json, sys
+plan, described = (json.load(open(path)) for path in sys.argv[1:3])
+a, b = plan["speeds"], described["speeds"]
+assert plan["bytes_per_step"]["disk_read"] > 0
+differ = {k: (a[k], b.get(k)) for k in a if k not in ("network", "to_device", "to_host") and abs(b[k] - a[k]) > 1e-4 * a[k]}
+assert not differ, differ
+assert abs(described["step_seconds"] / plan["step_seconds"] - 1) < 0.01, (described["step_seconds"], plan["step_seconds"])
+END
+    done
+done
+run 0 plan "${options[@]}" --cluster this
 # what it does not have is not doubled
 grep '^a step with twice the' "$work/out" | grep -qE 'network|drives|bus|GPU memory' && die "$(cat "$work/out")"
 exit 0

@@ -5,5 +5,5 @@ set -u
 command -v python3 >/dev/null || exit 77
 export XDG_CACHE_HOME=$work/cache
 blocks=()
-[ "${1-}" = --full ] && blocks=(tiling own sums)
+[ "${1-}" = --full ] && blocks=(largest tiling own sums)
 python3 -B "$TESTS/../tools/paper.py" check "$HILBERT" "${blocks[@]}" || die "see above"

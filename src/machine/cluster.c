@@ -10,6 +10,8 @@
 #include <string.h>
 
 #define GB 1e9
+#define TERA 1e12
+#define MICRO 1e-6
 #define MOST 1e8 /* of any number in a description */
 #define DRIVES_MOST 1000
 #define DRIVES_GB 1e9 /* of all drives of a node */
@@ -70,8 +72,9 @@ static const char *const copied[HIL_REPLICATED_KINDS] = {"nothing", "weights", "
 /* A name of the table of GPUs, or an object with the numbers of another. */
 static hil_status read_gpu(hil_cluster *c, json_t *value, const char *what)
 {
-    static const char *const known[] = {"name",        "memory_gib", "tensor_tflops", "fp32_tflops",
-                                        "memory_gb_s", "bus_gb_s",   "fp8_tflops"};
+    static const char *const known[] = {"name",        "memory_gib",       "tensor_tflops",
+                                        "fp32_tflops", "memory_gb_s",      "bus_gb_s",
+                                        "fp8_tflops",  "attention_tflops", "call_us"};
     double gib = 0;
     const char *name = NULL;
     if (json_is_string(value)) {
@@ -84,12 +87,12 @@ static hil_status read_gpu(hil_cluster *c, json_t *value, const char *what)
                                       {"tensor_tflops", &c->gpu.bf16, 1e-3},
                                       {"fp32_tflops", &c->gpu.fp32, 1e-3},
                                       {"memory_gb_s", &c->gpu.memory, 1e-3},
-                                      {"bus_gb_s", &c->gpu.bus, 1e-3}};
+                                      {"bus_gb_s", &c->gpu.bus, 1e-3},
+                                      {"fp8_tflops", &c->gpu.fp8, 0},
+                                      {"attention_tflops", &c->attention, 0},
+                                      {"call_us", &c->call, 0}};
         HIL_TRY(check_keys(value, what, known, LENGTH(known)));
         HIL_TRY(read_numbers(value, what, "gpu", field, LENGTH(field)));
-        if (json_object_get(value, "fp8_tflops"))
-            HIL_TRY(read_numbers(value, what, "gpu",
-                                 &(number_field){"fp8_tflops", &c->gpu.fp8, 1e-3}, 1));
         HIL_TRY(hil_json_string(value, "name", what, &name));
         c->gpu.mib = (uint64_t)(gib * 1024);
     } else {
@@ -352,6 +355,13 @@ static void set_cpu_speeds(const hil_speeds *cpu, hil_speeds *s)
     s->update_device = 0;
 }
 
+static void set_gpu_speeds(const hil_cluster *c, hil_speeds *s)
+{
+    hil_gpu_speeds(&c->gpu, s);
+    if (c->attention > 0) s->attention[HIL_BF16] = s->attention[HIL_F16] = c->attention * TERA;
+    if (c->call > 0) s->op_call = c->call * MICRO;
+}
+
 void hil_cluster_speeds(const hil_cluster *c, hil_machine *machine)
 {
     hil_speeds *s = &machine->speeds;
@@ -359,7 +369,7 @@ void hil_cluster_speeds(const hil_cluster *c, hil_machine *machine)
     if (hil_cluster_on_cpu(c))
         set_cpu_speeds(&c->cpu, s);
     else
-        hil_gpu_speeds(&c->gpu, s);
+        set_gpu_speeds(c, s);
     s->to_device = s->to_host = fmin(s->to_device, c->bus / gpus);
     s->update = HIL_CLUSTER_RAM_PART * c->ram_speed / HIL_UPDATE_BYTES / gpus;
     s->disk_read = drives * c->drive_read;
@@ -400,6 +410,7 @@ void hil_cluster_double(const hil_cluster *c, hil_cluster_part part, hil_cluster
         out->gpu.fp8 *= 2;
         out->gpu.fp32 *= 2;
         out->gpu.memory *= 2;
+        out->attention *= 2;
         double_cpu(&out->cpu);
         break;
     case HIL_CLUSTER_BUS:

@@ -37,6 +37,8 @@ typedef struct hil_cluster {
     char name[128], gpu_name[64];
     int64_t nodes, gpus;  /* gpus: of a node */
     hil_gpu gpu;          /* its name is `gpu_name`; all 0 where the CPU computes */
+    double attention;     /* TFLOP/s that the GPU reaches in bf16; 0: in proportion to products */
+    double call;          /* microseconds of overhead of an operation on the GPU; 0: usual */
     hil_speeds cpu;       /* what the processor of a node without GPUs reaches; else all 0 */
     double bus;           /* bytes per second to, and from, all GPUs of a node at once */
     uint64_t ram;         /* bytes of a node */

@@ -21,6 +21,8 @@ static void describe_device(const hil_device *device, const hil_machine *machine
     if (device) {
         snprintf(c->gpu_name, sizeof c->gpu_name, "%s", device->name);
         hil_gpu_measured(s, device->memory, &c->gpu);
+        c->attention = s->attention[HIL_BF16] * 1e-12;
+        c->call = s->op_call * 1e6;
         return;
     }
     snprintf(c->gpu_name, sizeof c->gpu_name, "%.63s", machine->name);
@@ -81,14 +83,20 @@ static json_t *write_cpu(const hil_cluster *c)
     return object;
 }
 
+/* NULL for 0. */
+static json_t *if_known(double number)
+{
+    return number > 0 ? json_real(number) : NULL;
+}
+
 static json_t *write_processor(const hil_cluster *c)
 {
     if (hil_cluster_on_cpu(c)) return write_cpu(c);
-    json_t *fp8 = c->gpu.fp8 > 0 ? json_real(c->gpu.fp8) : NULL;
-    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:o*}", "name", c->gpu_name, "memory_gib",
-                     (double)c->gpu.mib / 1024, "tensor_tflops", c->gpu.bf16, "fp32_tflops",
-                     c->gpu.fp32, "memory_gb_s", c->gpu.memory, "bus_gb_s", c->gpu.bus,
-                     "fp8_tflops", fp8);
+    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:o*, s:o*, s:o*}", "name", c->gpu_name,
+                     "memory_gib", (double)c->gpu.mib / 1024, "tensor_tflops", c->gpu.bf16,
+                     "fp32_tflops", c->gpu.fp32, "memory_gb_s", c->gpu.memory, "bus_gb_s",
+                     c->gpu.bus, "fp8_tflops", if_known(c->gpu.fp8), "attention_tflops",
+                     if_known(c->attention), "call_us", if_known(c->call));
 }
 
 hil_status hil_cluster_print(const hil_cluster *c, FILE *out)

@@ -39,7 +39,55 @@ static void check_speeds(void)
     CHECK_NEAR(m.speeds.network, 100e9, 1); /* inside the only node */
 }
 
-/* A node whose CPU computes; printed and read again it is the same. */
+/* Printed and read again it gives the same speeds and room. */
+static void check_printed(const hil_cluster *c)
+{
+    hil_cluster again;
+    hil_machine m = {0}, n = {0};
+    char *printed = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&printed, &size);
+    CHECK_OK(hil_cluster_print(c, out));
+    fclose(out);
+    CHECK_OK(hil_cluster_parse(&again, printed, size, "printed"));
+    hil_cluster_speeds(c, &m);
+    hil_cluster_speeds(&again, &n);
+    CHECK(memcmp(&m.speeds, &n.speeds, sizeof m.speeds) == 0);
+    CHECK(c->ram == again.ram && c->drive_bytes == again.drive_bytes && c->drives == again.drives);
+    free(printed);
+}
+
+/* A GPU with the speeds of attention and of small operations that were measured on it. */
+static void check_measured_gpu(void)
+{
+#define GPU_OF(more)                                                                               \
+    "{\"name\": \"c\", \"gpu\": {\"name\": \"x\", \"memory_gib\": 8, \"tensor_tflops\": 100, "     \
+    "\"fp32_tflops\": 10, \"memory_gb_s\": 1000, \"bus_gb_s\": 20" more                            \
+    "}, \"bus_gb_s\": 20, \"ram_gib\": 64, \"ram_gb_s\": 52}"
+    static const char usual[] = GPU_OF(""), own[] = GPU_OF(", \"fp8_tflops\": 200, "
+                                                           "\"attention_tflops\": 45, "
+                                                           "\"call_us\": 3.25");
+    hil_cluster c, twice;
+    hil_machine m = {0};
+    CHECK_OK(hil_cluster_parse(&c, usual, strlen(usual), "file"));
+    hil_cluster_speeds(&c, &m);
+    CHECK_NEAR(m.speeds.attention[1], 35e12, 1);
+    CHECK_NEAR(m.speeds.op_call, 5e-6, 1e-12);
+    check_printed(&c);
+    CHECK_OK(hil_cluster_parse(&c, own, strlen(own), "file"));
+    hil_cluster_speeds(&c, &m);
+    CHECK_NEAR(m.speeds.attention[1], 45e12, 1);
+    CHECK_NEAR(m.speeds.attention[2], 45e12, 1);
+    CHECK_NEAR(m.speeds.gemm_fp8, 140e12, 1);
+    CHECK_NEAR(m.speeds.op_call, 3.25e-6, 1e-12);
+    check_printed(&c);
+    hil_cluster_double(&c, HIL_CLUSTER_GPU_SPEED, &twice);
+    hil_cluster_speeds(&twice, &m);
+    CHECK_NEAR(m.speeds.attention[1], 90e12, 1);
+    refuse(GPU_OF(", \"call_us\": -1"), "gpu.call_us must be a number from 0");
+}
+
+/* A node whose CPU computes. */
 static void check_cpu(void)
 {
     static const char text[] =
@@ -47,10 +95,8 @@ static void check_cpu(void)
         "\"attention_tflops\": 0.25, \"memory_gb_s\": 40, \"call_us\": 20}, \"bus_gb_s\": 10, "
         "\"ram_gib\": 64, \"ram_gb_s\": 52, "
         "\"drives\": {\"count\": 2, \"gb\": 1000, \"read_gb_s\": 6, \"write_gb_s\": 2}}";
-    hil_cluster c, again;
-    hil_machine m = {0}, n = {0};
-    char *printed = NULL;
-    size_t size = 0;
+    hil_cluster c;
+    hil_machine m = {0};
     CHECK_OK(hil_cluster_parse(&c, text, strlen(text), "file"));
     hil_cluster_speeds(&c, &m);
     CHECK_NEAR(m.speeds.gemm[0], 5e11, 1);
@@ -58,14 +104,7 @@ static void check_cpu(void)
     CHECK_NEAR(m.speeds.to_device, 1e10, 1);
     CHECK_NEAR(m.speeds.update, 0.7 * 2e9, 1);
     CHECK_NEAR(m.speeds.update_device, 0, 0);
-    FILE *out = open_memstream(&printed, &size);
-    CHECK_OK(hil_cluster_print(&c, out));
-    fclose(out);
-    CHECK_OK(hil_cluster_parse(&again, printed, size, "printed"));
-    hil_cluster_speeds(&again, &n);
-    CHECK(memcmp(&m.speeds, &n.speeds, sizeof m.speeds) == 0);
-    CHECK(c.ram == again.ram && c.drive_bytes == again.drive_bytes && c.drives == again.drives);
-    free(printed);
+    check_printed(&c);
 #define CPU_OF(more)                                                                               \
     "{\"cpu\": {\"fp32_tflops\": 1, \"bf16_tflops\": 1, \"attention_tflops\": 1, "                 \
     "\"memory_gb_s\": 1, " more "}, \"ram_gib\": 64}"
@@ -90,6 +129,7 @@ int main(void)
         CHECK(c.ram > 0 && c.drives > 0 && c.gpu.mib > 0);
     }
     check_speeds();
+    check_measured_gpu();
     check_cpu();
     refuse("[]", "not a JSON object");
     refuse("{\"ram\": 4}", "did you mean \"ram_gib\"?");

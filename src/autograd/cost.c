@@ -45,11 +45,17 @@ static double pack_speed(const hil_speeds *speeds, hil_dtype compute)
                                      : speeds->gemm[HIL_F32] / PACK_OPERATIONS;
 }
 
+/* Overhead of an operation, or of a further tile, without the runs of the pool. */
+static double call_seconds(const hil_speeds *speeds)
+{
+    return speeds->op_call - HIL_COST_RUNS * speeds->pool_run;
+}
+
 double hil_cost_rest(const hil_work *work, const hil_speeds *speeds, hil_dtype compute)
 {
     return work->vector / vector_speed(speeds, compute) +
            work->packed / pack_speed(speeds, compute) + move_seconds(work->bytes, speeds) +
-           work->runs * speeds->pool_run + fmax(0, work->tiles - TILES) * speeds->op_call;
+           work->runs * speeds->pool_run + fmax(0, work->tiles - TILES) * call_seconds(speeds);
 }
 
 double hil_cost_expand(const hil_quant_tile *tile, size_t bytes, const hil_speeds *speeds)
@@ -73,8 +79,8 @@ double hil_cost_seconds(const hil_work *work, const hil_speeds *speeds, hil_dtyp
                       work->attention / speeds->attention[compute];
     /* On a GPU, memory traffic overlaps with the products. */
     if (speeds->update_device > 0)
-        return speeds->op_call + fmax(multiply, work->bytes / speeds->memory) +
+        return speeds->op_call * fmax(1, work->kernels) +
+               fmax(multiply, work->bytes / speeds->memory) +
                work->apart / speeds->memory;
-    return speeds->op_call - HIL_COST_RUNS * speeds->pool_run + multiply +
-           hil_cost_rest(work, speeds, compute);
+    return call_seconds(speeds) + multiply + hil_cost_rest(work, speeds, compute);
 }

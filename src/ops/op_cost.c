@@ -13,6 +13,10 @@
    GPU's memory bandwidth: fitted to steps of adapters on an H200. */
 #define THIN 128
 #define ROUND_BYTES 5 /* to round a number to 8 bits on a GPU: read twice, written once */
+/* A GPU sums the gradient of a bias at half of its memory's bandwidth: measured. Gradients of
+   vectors are partial sums, which kernels of their own add up. */
+#define BIAS_PASSES 2
+#define VECTOR_KERNELS 2
 
 #define STORED_NUMBERS 2.5 /* packed in the time of rounding one of C */
 
@@ -84,6 +88,7 @@ static void add_tiled(hil_work *w, hil_gemm *g, int64_t *cut, const hil_op_param
     w->gemm += 2 * m * n * k;
     w->bytes += (n * k + m * k) * (double)in + m * n * (double)out * (g->add ? 2 : 1);
     if (tiles > 1) *cut = p->tile_rows;
+    w->kernels += (double)tiles;
     add_division(w, g, tiles > 1 ? (double)whole / (double)p->tile_rows : 1, threads);
 }
 
@@ -140,9 +145,12 @@ static void linear(const hil_op_call *call, bool backward, int threads, hil_work
         add_tiled(w, &g, &g.m, p, threads);
     }
     if (backward && call->params == 2 && call->param[1].trainable) {
-        w->bytes += (double)(rows * n) * (double)hil_dtype_size(dtype);
+        double bias = (double)(rows * n) * (double)hil_dtype_size(dtype);
+        w->bytes += bias;
+        w->apart += BIAS_PASSES * bias;
         w->runs += 2;
     }
+    if (call->params == 2) w->kernels += backward ? VECTOR_KERNELS : 1;
     if (p->rows <= THIN || p->cols <= THIN) w->apart += w->bytes;
     make_fp8(w, call, (double)n * (double)k, backward);
 }
@@ -167,12 +175,14 @@ static void grouped(const hil_op_call *call, bool backward, int threads, hil_wor
         g.b.row_stride = !backward;
         w->gemm += flops;
         w->bytes += weights * size;
+        w->kernels += 1;
         add_division(w, &g, experts, threads);
     }
     if (backward && p->trainable) {
         hil_gemm g = product(n, k, each, dtype, HIL_F32, true);
         w->gemm += flops;
         w->bytes += 2 * weights * sizeof(float);
+        w->kernels += 1;
         add_division(w, &g, experts, threads);
     }
     make_fp8(w, call, weights, backward);
@@ -235,6 +245,8 @@ static void head(const hil_op_call *call, bool backward, int threads, hil_work *
     hil_gemm logits = product(rows, n, k, dtype, HIL_F32, false);
     add_tiled(w, &logits, &logits.n, p, threads);
     w->vector += SOFTMAX_OPERATIONS * (double)(rows * n);
+    w->apart = (call->differentiate ? 3 : 1) * (double)(rows * n) * (double)hil_dtype_size(dtype);
+    w->kernels += 1;
     if (!call->differentiate) return;
     hil_gemm input = product(rows, k, n, dtype, HIL_F32, true),
              weight = product(n, k, rows, dtype, HIL_F32, true);
@@ -266,8 +278,9 @@ static void attention(const hil_op_call *call, bool backward, int threads, hil_w
                                .window = cached ? cache->window : attr->window};
     int64_t chunk = cached ? cache->chunk : attr->chunk;
     if (chunk && !size.window) size.window = (chunk + 1) / 2; /* a position sees half of one */
-    w->attention =
-        threads > 0 ? hil_attention_work(&size, backward) : hil_attention_flops(&size, backward);
+    w->attention = threads > 0 ? hil_attention_work(&size, backward)
+                               : hil_attention_device_work(&size, backward);
+    w->kernels = backward ? 3 : 1;
     w->attention *= hil_pool_stretch(attention_tasks(q, size.groups, backward), threads);
     w->runs = 1;
     w->bytes = touched(call, backward);
@@ -396,7 +409,11 @@ static void rows(const hil_op_call *call, bool backward, int threads, hil_work *
     w->bytes *= stretch;
     w->vector *= stretch;
     w->runs = tasks > 1;
-    for (int i = 0; backward && i < call->params; ++i) w->runs += call->param[i].trainable;
+    w->kernels = 1;
+    for (int i = 0; backward && i < call->params; ++i) {
+        w->runs += call->param[i].trainable;
+        w->kernels += VECTOR_KERNELS * call->param[i].trainable;
+    }
 }
 
 void hil_op_work(const hil_op_call *call, bool backward, int threads, hil_work *out)

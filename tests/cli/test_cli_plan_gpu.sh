@@ -39,7 +39,7 @@ run 0 plan $offloaded --seq 8192 --batch 4 --micro-batch 1
 . "$TESTS/llama_config.sh"
 llama_config 32000 1536 4096 20 12 12 1024 '"tie_word_embeddings": false' >"$work/resident.json"
 run 0 plan --model "$work/resident.json" --seq 1024 --batch 32 --micro-batch 8 --cluster "$work/h200.json" \
-    --device-memory 14G --host-memory 48G
+    --device-memory 13800M --host-memory 48G
 for state in weights 'first moments' 'second moments'; do
     grep -q "^$state  *[0-9.]* GiB  *-  *-$" "$work/out" || die "$state leave the GPU: $(cat "$work/out")"
 done

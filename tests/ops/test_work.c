@@ -1,6 +1,7 @@
 /* The work of operations: matrix products by definition, attention by counting pairs. */
 #include "check.h"
 #include "ops/ops.h"
+#include "ops/attention/attention_work.h"
 #include "ops/op_cost.h"
 #include "autograd/cost.h"
 #include "speeds.h"
@@ -77,6 +78,30 @@ static void check_apart(void)
     CHECK_NEAR(work_of(&call, true).apart, 512. * 1024 * (4 * 4 + 4), 0);
 }
 
+/* A GPU launches a kernel for each tile of a product, and further ones for gradients of vectors,
+   each of which takes its overhead; a bias's gradient is a slow pass over dy. */
+static void check_launches(void)
+{
+    hil_op_call call = call_of(&hil_op_linear, NULL, (hil_shape){2, {512, 1024}});
+    call.params = 1;
+    call.din[0].data = &somewhere;
+    call.param[0] = (hil_op_param){HIL_BF16, 1024, 1024, 1024, true, false};
+    call.param[1] = (hil_op_param){HIL_BF16, 1, 1024, 1, true, false};
+    CHECK_NEAR(work_of(&call, false).kernels, 1, 0);
+    CHECK_NEAR(work_of(&call, true).kernels, 2, 0);
+    double apart = work_of(&call, true).apart;
+    call.params = 2;
+    CHECK_NEAR(work_of(&call, true).kernels, 4, 0);
+    CHECK_NEAR(work_of(&call, true).apart - apart, 2 * 512. * 1024 * 2, 0);
+    call.params = 1;
+    call.param[0].tile_rows = 256;
+    CHECK_NEAR(work_of(&call, false).kernels, 4, 0);
+    hil_speeds speeds = any_speeds;
+    hil_work small = {.gemm = 1, .kernels = 3}, one = {.gemm = 1};
+    CHECK_NEAR(hil_cost_seconds(&small, &speeds, HIL_BF16), 3 * speeds.op_call, 1e-9);
+    CHECK_NEAR(hil_cost_seconds(&one, &speeds, HIL_BF16), speeds.op_call, 1e-9);
+}
+
 /* In 8 bits: the same products, and what is rounded before them: x and the weight, in backward dy,
    the weight for dx, and x for the gradient of the weight. */
 static void check_fp8(void)
@@ -125,6 +150,9 @@ static void check_cost(void)
     CHECK_NEAR(hil_cost_cached(&cpu, 20e6), 4e10, 1); /* states that the caches hold */
     CHECK_NEAR(hil_cost_cached(&cpu, 50e6), 1.6e10, 1);
     CHECK_NEAR(hil_cost_cached(&cpu, 1e9), 1e10, 1);
+    hil_work tiles = {.tiles = 10}; /* beyond two: the overhead of an operation without runs */
+    hil_speeds pool = {.memory = 1, .gemm = {1, 1, 1}, .op_call = 5e-6, .pool_run = 1e-6};
+    CHECK_NEAR(hil_cost_rest(&tiles, &pool, HIL_BF16), 8 * 3e-6, 1e-12);
     cpu.cached = 0; /* not known */
     CHECK_NEAR(hil_cost_cached(&cpu, 20e6), 0, 0);
 }
@@ -161,20 +189,23 @@ static void check_attention(void)
         call.ins = 4;
         call.in[1] = call.in[2] = (hil_tensor){HIL_BF16, {4, {B, T, KV, D}}, NULL};
         call.in[3] = (hil_tensor){HIL_I32, {2, {B, T}}, NULL};
+        hil_attention_size size = {B, T, H, KV, D, 0, window};
         double pairs = count_pairs(T, 0, window) * B * H;
-        CHECK_NEAR(work_of(&call, false).attention, 2. * 2 * D * pairs, 0);
-        CHECK_NEAR(work_of(&call, true).attention, 5. * 2 * D * pairs, 0);
+        CHECK_NEAR(hil_attention_flops(&size, false), 2. * 2 * D * pairs, 0);
+        CHECK_NEAR(hil_attention_flops(&size, true), 5. * 2 * D * pairs, 0);
+        CHECK_NEAR(work_of(&call, false).attention, hil_attention_device_work(&size, false), 0);
         hil_op_call packed = call_of(&hil_op_attention, &attr, (hil_shape){4, {B, T, 3 * H, D}});
         packed.ins = 2;
         packed.in[1] = call.in[3];
-        CHECK_NEAR(work_of(&packed, false).attention, 2. * 2 * D * pairs, 0);
-        for (int64_t past = 0; past < 15; past += 7) {
-            hil_cached_attr cached = {1, window, NULL, NULL, 100, past, 0, 0};
+        CHECK_NEAR(work_of(&packed, false).attention, work_of(&call, false).attention, 0);
+        for (size.past = 0; size.past < 15; size.past += 7) {
+            hil_cached_attr cached = {1, window, NULL, NULL, 100, size.past, 0, 0};
             call.op = &hil_op_attention_cached;
             call.attr = &cached;
             call.ins = 3;
-            CHECK_NEAR(work_of(&call, false).attention,
-                       4. * D * B * H * count_pairs(T, past, window), 0);
+            CHECK_NEAR(hil_attention_flops(&size, false),
+                       4. * D * B * H * count_pairs(T, size.past, window), 0);
+            CHECK_NEAR(work_of(&call, false).attention, hil_attention_device_work(&size, false), 0);
         }
     }
 }
@@ -189,21 +220,41 @@ static double attention_on(int64_t batch, int64_t seq, int64_t dim, int threads)
     return work_on(&call, false, threads).attention + work_on(&call, true, threads).attention;
 }
 
+static double pairs_work(int64_t batch, int64_t seq, int64_t dim)
+{
+    return (4 + 10) * (double)(batch * 8 * dim) * (double)count_pairs(seq, 0, 0);
+}
+
+/* On a GPU what the probe measures counts as its pairs, shorter sequences and smaller heads as more
+   than theirs, as measured on an H200. */
+static void check_device_attention(void)
+{
+    double last = 1e9;
+    for (int64_t seq = 128; seq <= 4096; seq *= 2) {
+        double part = attention_on(1, seq, 128, 0) / pairs_work(1, seq, 128);
+        CHECK(part < last && part > 0.999);
+        last = part;
+    }
+    CHECK(last < 1.001);
+    double part = attention_on(2, 1024, 128, 0) / pairs_work(2, 1024, 128);
+    CHECK(part > 1.3 && part < 1.7);
+    CHECK(attention_on(1, 1024, 64, 0) > 1.1 * attention_on(1, 1024, 128, 0) / 2);
+}
+
 /* Threads compute blocks: what the probe measures counts as its pairs, shorter sequences and
    smaller heads as more than theirs, longer and larger ones as less, at most by what was measured.
  */
 static void check_blocks(void)
 {
-    CHECK_NEAR(attention_on(1, 256, 64, 1), attention_on(1, 256, 64, 0),
-               1e-9 * attention_on(1, 256, 64, 0));
+    CHECK_NEAR(attention_on(1, 256, 64, 1), pairs_work(1, 256, 64), 1e-9 * pairs_work(1, 256, 64));
     double last = 4;
     for (int64_t seq = 32; seq <= 4096; seq *= 2) {
-        double part = attention_on(1, seq, 64, 1) / attention_on(1, seq, 64, 0);
+        double part = attention_on(1, seq, 64, 1) / pairs_work(1, seq, 64);
         CHECK(part < last && part > 0.5);
         last = part;
     }
-    CHECK(attention_on(4, 128, 32, 1) > 1.8 * attention_on(4, 128, 32, 0));
-    CHECK(attention_on(1, 512, 256, 1) < 0.8 * attention_on(1, 512, 256, 0));
+    CHECK(attention_on(4, 128, 32, 1) > 1.8 * pairs_work(4, 128, 32));
+    CHECK(attention_on(1, 512, 256, 1) < 0.8 * pairs_work(1, 512, 256));
 }
 
 static void check_rows(void)
@@ -328,10 +379,12 @@ int main(void)
     check_space();
     check_convolution();
     check_apart();
+    check_launches();
     check_fp8();
     check_cost();
     check_packing();
     check_attention();
+    check_device_attention();
     check_blocks();
     check_rows();
     return 0;

@@ -18,4 +18,7 @@ double hil_attention_flops(const hil_attention_size *size, bool backward);
    than hil_attention_flops for short sequences and small heads, less for long and large ones. */
 double hil_attention_work(const hil_attention_size *size, bool backward);
 
+/* The same for a GPU, whose probe measures 4096 positions of heads of 128. */
+double hil_attention_device_work(const hil_attention_size *size, bool backward);
+
 #endif

@@ -6,6 +6,21 @@
 
 #include <math.h>
 
+/* Of the time of an update, which reads and writes three times as many bytes in bf16 as the
+   gradients of two uses have: measured on 16 cores of a Xeon. */
+#define SQUARE_PART 0.22
+
+/* What a rehearsal adds for squaring `count` elements of so many uses. */
+static double square_seconds(const hil_store *store, int64_t count, int uses, bool on_device)
+{
+    const hil_speeds *speeds = store->opening.speeds;
+    double numbers = (double)count * uses;
+    if (!speeds) return 0;
+    if (on_device && speeds->update_device > 0)
+        return numbers * (double)hil_dtype_size(store->options.compute) / speeds->memory;
+    return SQUARE_PART * numbers / speeds->update;
+}
+
 /* Squares a chunk of gradients on the device or on the CPU; on the CPU in a slot, unless it is in
    host memory. */
 static hil_status square_chunk(hil_store *store, hil_sweep_chunk *r)
@@ -22,6 +37,8 @@ static hil_status square_chunk(hil_store *store, hil_sweep_chunk *r)
         HIL_TRY(hil_links_wait(store->links, &ready, HIL_WAIT_GRADIENTS));
         worker.device = NULL;
     }
+    hil_links_compute(store->links,
+                      square_seconds(store, r->count, unit->uses, worker.device != NULL));
     hil_sweep_work job = hil_sweep_chunk_work(store, r);
     if (r->first == 0) HIL_TRY(hil_squares_begin(store, &worker, unit));
     for (int m = 0; m < unit->members; ++m) {

@@ -160,7 +160,9 @@ double hil_sweep_seconds(const hil_store *store, int64_t count, bool here)
 static hil_job update_of(hil_store *store, size_t index, size_t chunks)
 {
     hil_sweep_chunk *r = &store->sweep->chunk[index];
-    bool queues = r->here && store->device;
+    /* A rehearsal has no device, but its plan is one of a device. */
+    bool device = store->device || (store->opening.speeds && store->discrete);
+    bool queues = r->here && device;
     int64_t count = 0;
     r->together = chunks;
     for (size_t i = 0; i < chunks; ++i) count += r[i].count;

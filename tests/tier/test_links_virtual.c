@@ -239,6 +239,28 @@ static void shared_cores(void)
     end();
 }
 
+/* Copies over the bus take bandwidth of the RAM from an update on the CPU, not from the GPU's. */
+static void shared_memory(void)
+{
+    hil_speeds gpu = {.to_device = 320, .to_host = 320, .update = 20, .update_device = 1};
+    begin_at(&gpu);
+    hil_fence over = update(1, NULL);
+    hil_fence copied = submit(HIL_LINK_IN, 160, NULL); /* 0.5 s, with half of 20 x 32 bytes/s */
+    wait_until(&copied, 0.5);
+    wait_until(&over, 1.25);
+    over = update(1, NULL);
+    submit(HIL_LINK_IN, 320, NULL);
+    submit(HIL_LINK_OUT, 320, NULL); /* 1 s; all of the RAM's, of which the update keeps 0.3 */
+    hil_links_compute(tiers.links, 1.5);
+    CHECK_NEAR(hil_links_now(tiers.links), 2.75, 1e-9);
+    wait_until(&over, 2.95);
+    hil_job job = {.link = HIL_LINK_UPDATE, .run = never, .seconds = 1, .queues = true};
+    CHECK_OK(hil_links_submit(tiers.links, &job, &over));
+    submit(HIL_LINK_IN, 640, NULL);
+    wait_until(&over, 3.95);
+    end();
+}
+
 /* A transfer takes as long as a small one at least, longer where no core is idle; and where the CPU
    computes, drives take their part of its cores. */
 static void small_transfers(void)
@@ -296,6 +318,7 @@ int main(void)
     late_fence();
     parts();
     shared_cores();
+    shared_memory();
     small_transfers();
     many();
     return 0;

@@ -80,7 +80,6 @@ double hil_cost_seconds(const hil_work *work, const hil_speeds *speeds, hil_dtyp
     /* On a GPU, memory traffic overlaps with the products. */
     if (speeds->update_device > 0)
         return speeds->op_call * fmax(1, work->kernels) +
-               fmax(multiply, work->bytes / speeds->memory) +
-               work->apart / speeds->memory;
+               fmax(multiply, work->bytes / speeds->memory) + work->apart / speeds->memory;
     return call_seconds(speeds) + multiply + hil_cost_rest(work, speeds, compute);
 }

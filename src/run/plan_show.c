@@ -170,7 +170,7 @@ static hil_status open_model(show *s)
     HIL_TRY(hil_fp8_parse(o->dtype, &s->dtype, &s->fp8));
     HIL_TRY(hil_rule_find(o->optimizer, &s->rule));
     HIL_TRY(hil_source_open(&s->source, o->model));
-    if (!s->trial->layers) hil_source_note_text(&s->source, s->observer);
+    hil_source_note_text(&s->source, s->observer);
     if (s->trial->layers) repeat_layers(&s->source.config, s->trial->layers);
     if (s->trial->width) widen(&s->source.config, s->trial->width);
     HIL_TRY(set_lengths(s));

@@ -197,13 +197,17 @@ static hil_status add_json(const hil_plan_report *r, json_t *object)
     return hil_fail(HIL_ERR_MEMORY, "no memory for the plan");
 }
 
+/* Only the first plan says what there is to note, not those that are compared with it. */
 static hil_status fill(const asked *a, const hil_cluster *cluster, hil_plan_report *r,
                        json_t *object)
 {
+    hil_observer quiet = a->observer ? *a->observer : (hil_observer){0};
+    quiet.note = NULL;
+    const asked other = {a->run, a->own, &quiet};
     fill_speed(a->run, cluster, r);
     /* ZeRO-Infinity's layout is for comparison only. */
-    if (!cluster->layout.given) HIL_TRY(try_changes(a, cluster, &r->scale));
-    if (a->own->largest) HIL_TRY(find_largest(a, cluster, &r->scale));
+    if (!cluster->layout.given) HIL_TRY(try_changes(&other, cluster, &r->scale));
+    if (a->own->largest) HIL_TRY(find_largest(&other, cluster, &r->scale));
     return add_json(r, object);
 }
 

@@ -101,3 +101,9 @@ grep -q 'two small nodes has no drives' "$work/err" || die "$(cat "$work/err")"
 sed 's/"nodes": 2/"nodes": 2, "layout": {}/' "$work/small.json" >"$work/layout.json"
 run 2 plan --model "$work/m.json" --cluster "$work/layout.json" --seq 256 --batch 16 --optimizer lion
 grep -q 'is for dense models' "$work/err" || die "$(cat "$work/err")"
+# What is left out of a folder with images is said once, not for each of the plans.
+run 0 plan --model "$SOURCE/tests/golden/models/gemma3_images" --cluster "$SOURCE/clusters/laptop.json" --seq 32 \
+    --batch 2 --largest
+grep -q 'most helps' "$work/out" || die "no other plans: $(cat "$work/out")"
+notes=$(grep -c 'only its text model' "$work/err")
+[ "$notes" = 1 ] || die "$notes notes, not one: $(cat "$work/err")"

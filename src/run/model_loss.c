@@ -1,6 +1,8 @@
 /* model_loss.c - what --loss and the options beside it ask for. */
 #include "run/model_source.h"
 
+#include "model/mixture.h"
+
 #include <string.h>
 
 #define BETA 0.1
@@ -104,9 +106,10 @@ static hil_status weigh_routers(hil_source *s, double coefficient)
         return hil_fail(HIL_ERR_USAGE,
                         "--router-z-loss is for cross-entropy, not for --loss %s: leave it out",
                         s->loss);
-    if (!c->mixture.experts)
+    if (!hil_mixture_before(c, c->layers))
         return hil_fail(HIL_ERR_USAGE,
-                        "--router-z-loss is for mixtures of experts: %s has no routers",
+                        "--router-z-loss is for mixtures of experts: no layer of this %s has a "
+                        "router, so leave it out",
                         c->arch->name);
     c->mixture.router_z = coefficient;
     return HIL_OK;

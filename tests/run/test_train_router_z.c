@@ -76,12 +76,31 @@ static void check_without(job_place *place)
     CHECK(alone[0] == alone[1]);
 }
 
+/* A mixture by its config, all of whose layers have an MLP. */
+static void check_dense(job_place *place)
+{
+    char out[JOB_PATH], path[JOB_PATH];
+    hil_train_result result;
+    hil_train_options options = weighed(place, "deepseek_v3", job_path(place, out, "dense"));
+    CHECK_OK(hil_path_join(path, place->model, "config.json"));
+    json_t *config = json_load_file(path, 0, NULL);
+    CHECK(config != NULL);
+    json_object_set_new(config, "first_k_dense_replace",
+                        json_incref(json_object_get(config, "num_hidden_layers")));
+    CHECK(json_dump_file(config, job_path(place, path, "dense.json"), 0) == 0);
+    json_decref(config);
+    options.model = path;
+    CHECK_FAILS(hil_train(&options, NULL, &result), HIL_ERR_USAGE,
+                "no layer of this deepseek_v3 has a router");
+}
+
 static void check_refused(job_place *place)
 {
     char out[JOB_PATH];
     hil_train_result result;
     hil_train_options options = weighed(place, "llama", job_path(place, out, "refused"));
-    CHECK_FAILS(hil_train(&options, NULL, &result), HIL_ERR_USAGE, "llama has no routers");
+    CHECK_FAILS(hil_train(&options, NULL, &result), HIL_ERR_USAGE, "no layer of this llama has");
+    check_dense(place);
     options = weighed(place, "mixtral", out);
     options.loss = "dpo";
     CHECK_FAILS(hil_train(&options, NULL, &result), HIL_ERR_USAGE, "not for --loss dpo");

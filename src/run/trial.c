@@ -3,6 +3,7 @@
 #include "run/trial.h"
 
 #include "model/config.h"
+#include "plan/budget.h"
 
 #include <math.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 /* A run's options for a cluster: budgets that are not set are what a node has. */
 typedef struct fitted {
     hil_train_options run;
-    hil_disk_budget disk;
+    hil_disk_budget disk[HIL_DISKS_MAX];
 } fitted;
 
 /* Where the CPU computes, the tiers of device and host divide the RAM. */
@@ -30,16 +31,52 @@ static void divide_ram(hil_memory_options *memory, const hil_cluster *c)
         memory->host = all / ranks > memory->device ? all - memory->device * ranks : 1;
 }
 
-static void fit(fitted *out, const hil_train_options *run, const hil_cluster *c)
+/* A percentage grows with what it is of. */
+static uint64_t twice(uint64_t bytes)
+{
+    return bytes < HIL_PERCENT(0) / 2 ? 2 * bytes : bytes;
+}
+
+/* Folders without a size have what is free in them. */
+static hil_status double_disks(fitted *out)
+{
+    hil_memory_options *memory = &out->run.memory;
+    const hil_allowance all = {.memory = {.disks = memory->disks, .disk_count = memory->disk_count},
+                               .hypothetical = true};
+    hil_drive drives[HIL_DRIVES];
+    hil_budget have;
+    HIL_TRY(hil_budget_find(&all, &have, drives));
+    for (size_t i = 0; i < memory->disk_count; ++i)
+        out->disk[i] = (hil_disk_budget){drives[i].path, twice(drives[i].bytes)};
+    memory->disks = out->disk;
+    return HIL_OK;
+}
+
+/* Doubles the budgets that are set for `part`, as a cluster does with what it has of it. */
+static hil_status double_budgets(fitted *out, const hil_cluster *c, hil_cluster_part part)
+{
+    hil_memory_options *memory = &out->run.memory;
+    bool ram = part == HIL_CLUSTER_RAM;
+    if (ram) memory->host = twice(memory->host);
+    if (part == HIL_CLUSTER_GPU_MEMORY || (ram && hil_cluster_on_cpu(c)))
+        memory->device = twice(memory->device);
+    return part == HIL_CLUSTER_DRIVES ? double_disks(out) : HIL_OK;
+}
+
+/* doubled: the part of `c` that is, or HIL_CLUSTER_PARTS. */
+static hil_status fit(fitted *out, const hil_train_options *run, const hil_cluster *c,
+                      hil_cluster_part doubled)
 {
     out->run = *run;
     hil_memory_options *memory = &out->run.memory;
+    HIL_TRY(double_budgets(out, c, doubled));
     if (hil_cluster_on_cpu(c)) divide_ram(memory, c);
     if (!memory->host) memory->host = c->ram / 100 * RAM_PERCENT;
-    if (memory->disk_count || !c->drives) return;
-    out->disk = (hil_disk_budget){"drives", (uint64_t)c->drives * c->drive_bytes};
-    memory->disks = &out->disk;
+    if (memory->disk_count || !c->drives) return HIL_OK;
+    out->disk[0] = (hil_disk_budget){"drives", (uint64_t)c->drives * c->drive_bytes};
+    memory->disks = out->disk;
     memory->disk_count = 1;
+    return HIL_OK;
 }
 
 /* What is planned for one cluster after another. */
@@ -47,6 +84,7 @@ typedef struct asked {
     const hil_train_options *run;
     const hil_plan_options *own;
     const hil_observer *observer;
+    hil_cluster_part doubled; /* of the cluster, or HIL_CLUSTER_PARTS */
 } asked;
 
 /* Layers of a model, and how many times as wide they are as those that were asked for. */
@@ -57,7 +95,7 @@ typedef struct shape {
 static hil_status plan(const asked *a, hil_trial trial, hil_plan_report **out, json_t **object)
 {
     fitted f;
-    fit(&f, a->run, trial.cluster);
+    HIL_TRY(fit(&f, a->run, trial.cluster, a->doubled));
     trial.run = &f.run;
     return hil_trial_plan(&trial, a->own, a->observer, out, object);
 }
@@ -94,8 +132,9 @@ static hil_status try_changes(const asked *a, const hil_cluster *cluster, hil_pl
         hil_cluster changed;
         hil_plan_report *r;
         json_t *object;
-        hil_cluster_double(cluster, (hil_cluster_part)part, &changed);
-        HIL_TRY(plan(a, (hil_trial){.cluster = &changed}, &r, &object));
+        asked other = {a->run, a->own, a->observer, (hil_cluster_part)part};
+        hil_cluster_double(cluster, other.doubled, &changed);
+        HIL_TRY(plan(&other, (hil_trial){.cluster = &changed}, &r, &object));
         change->name = hil_cluster_part_name((hil_cluster_part)part);
         change->step_seconds = r->fits ? r->step_seconds : NAN;
         ++change;
@@ -203,7 +242,7 @@ static hil_status fill(const asked *a, const hil_cluster *cluster, hil_plan_repo
 {
     hil_observer quiet = a->observer ? *a->observer : (hil_observer){0};
     quiet.note = NULL;
-    const asked other = {a->run, a->own, &quiet};
+    const asked other = {a->run, a->own, &quiet, HIL_CLUSTER_PARTS};
     fill_speed(a->run, cluster, r);
     /* ZeRO-Infinity's layout is for comparison only. */
     if (!cluster->layout.given) HIL_TRY(try_changes(&other, cluster, &r->scale));
@@ -228,7 +267,7 @@ hil_status hil_trial_scale(const hil_train_options *run, const hil_plan_options 
                            const hil_observer *observer, hil_plan_report **out, json_t **object)
 {
     hil_cluster cluster;
-    asked a = {run, own, observer};
+    asked a = {run, own, observer, HIL_CLUSTER_PARTS};
     if (own->ranks > 1 || own->gpu || own->context)
         return hil_fail(HIL_ERR_USAGE, "--cluster says how many ranks there are, and which GPU: "
                                        "leave out --ranks, --gpu and --context");

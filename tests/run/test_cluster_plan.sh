@@ -55,6 +55,18 @@ c = plan["cluster"]
 assert plan["fits"] is False and len(c["changes"]) == 6 and c["most_helps"] == "GPU memory", c
 assert {x["twice the"] for x in c["changes"] if x["step_seconds"]} == {"GPU memory", "drives"}, c
 END
+# A part whose budget is an option is doubled with it, so the comparison agrees with what the refusal says.
+given=(--device-memory 200M --host-memory 200M --disk "$work:400M")
+run 1 plan "${options[@]}" "${given[@]}"
+grep -q '^hilbert: .* are missing on each of 4 ranks.*: give ' "$work/err" || die "$(cat "$work/err")"
+grep -Eq '^a step with twice the GPU memory: [0-9].* computing speed: does not fit, .* RAM: [0-9].* drives: [0-9].*; most helps: (GPU memory|RAM|drives)$' "$work/out" ||
+    die "budgets of options: $(cat "$work/out")"
+cat >"$work/cpu.json" <<'END'
+{"name": "a CPU", "ram_gib": 4, "cpu": {"fp32_tflops": 1, "bf16_tflops": 2, "attention_tflops": 0.5, "memory_gb_s": 50, "cores": 8}}
+END
+run 1 plan --model "$work/m.json" --cluster "$work/cpu.json" --seq 256 --batch 16 --device-memory 800M --host-memory 800M
+grep -q '^a step with twice the computing speed: does not fit, RAM: [0-9].*; most helps: RAM$' "$work/out" ||
+    die "budgets of options on a CPU: $(cat "$work/out")"
 # Narrow layers: hundreds of them are no model, so wider ones are tried.
 sed 's/"hidden_size": 1024/"hidden_size": 64/; s/"intermediate_size": 4096/"intermediate_size": 256/' "$work/m.json" >"$work/narrow.json"
 run 0 plan --model "$work/narrow.json" --cluster "$work/small.json" --seq 64 --batch 4 --largest --json

@@ -312,8 +312,9 @@ HIL_API hil_status hil_combine(hil_tape *t, hil_value *rows, const hil_routing *
 HIL_API hil_status hil_balance_loss(hil_tape *t, hil_value *used, int64_t layers,
                                     double coefficient);
 /* In training, adds the router z-loss of a mixture with these logits, which is one of `layers`,
-   times `coefficient` to the loss of the batch (not to that of preferences): the mean over tokens
-   and layers of the square of log(sum(exp(logits))). Call it once for each of the layers. */
+   times `coefficient` to the loss of the batch (not to that of preferences): the mean over
+   predicted tokens and layers of the square of log(sum(exp(logits))). Call it once for each of the
+   layers. */
 HIL_API hil_status hil_router_z_loss(hil_tape *t, hil_value *logits, int64_t layers,
                                      double coefficient);
 /* Projects x (B, T, C) to the vocabulary and adds the cross-entropy of the batch's targets to the

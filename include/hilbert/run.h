@@ -123,8 +123,8 @@ typedef struct hil_train_options {
     /* Compute what it says of the data before the first step. Without an adapter, and with
        `reference`, that is always so. */
     bool precompute_reference;
-    /* Coefficient of a mixture's router z-loss: the mean over tokens and layers of the square of
-       log(sum(exp(logits))) of the router; 0: none. */
+    /* Coefficient of a mixture's router z-loss: the mean over predicted tokens and layers of
+       the square of log(sum(exp(logits))) of the router; 0: none. */
     double router_z_loss;
 } hil_train_options;
 

@@ -383,9 +383,9 @@ typedef struct hil_balance_attr {
 extern const hil_op hil_op_balance;
 
 /* in: the logits (..., E) of a router, targets (B, T) int32; out: (2) fp32, the loss times
-   `coefficient` and the loss, both times the number of targets. The loss is the mean square of the
-   logarithm of each token's sum of exponentials, divided by `layers`. Backward makes its own
-   gradient, as that of the head. */
+   `coefficient` and the loss, both times the number of targets. The loss is the mean, over tokens
+   that have a target, of the squared logarithm of a token's sum of exponentials, divided by
+   `layers`. Backward makes its own gradient, as that of the head. */
 typedef struct hil_router_z_attr {
     double coefficient;
     int64_t layers;

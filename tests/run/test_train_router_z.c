@@ -1,5 +1,6 @@
 /* --router-z-loss: losses, gradient norms and the loss of the routers are those of PyTorch,
-   wherever the experts are kept; evaluations do not have it, and what has no routers refuses it. */
+   wherever the experts are kept and however a batch is divided; evaluations do not have it, and
+   what has no routers refuses it. */
 #include "job.h"
 
 static json_t *golden;
@@ -33,6 +34,50 @@ static void check_losses(job_place *place)
         compare(out, models[i], "loss", 2e-5);
         compare(out, models[i], "router_z_loss", 2e-5);
         compare(out, models[i], "grad_norm", 1e-3);
+    }
+}
+
+/* The windows of a stream of tokens, of which window w predicts those from first[w % 4] on. */
+static void write_masked(const job_place *place, const char *path)
+{
+    static const int first[] = {1, 10, 19, 28};
+    const int count = GOLDEN_STEPS * GOLDEN_BATCH * GOLDEN_SEQ;
+    hil_bytes stream;
+    CHECK_OK(hil_bytes_read(&stream, place->tokens));
+    const size_t header = 128; /* of a small .npy file */
+    CHECK_INT((long long)stream.size, (long long)header + 2 * count);
+    FILE *file = fopen(path, "w");
+    CHECK(file != NULL);
+    for (int i = 0; i < count; ++i) {
+        uint16_t token;
+        memcpy(&token, stream.data + header + 2 * i, sizeof token);
+        fprintf(file, "%s%d", i % GOLDEN_SEQ ? ", " : "{\"input_ids\": [", token);
+        if (i % GOLDEN_SEQ < GOLDEN_SEQ - 1) continue;
+        fputs("], \"completion_mask\": [", file);
+        for (int k = 0; k < GOLDEN_SEQ; ++k)
+            fprintf(file, "%s%d", k ? ", " : "", k >= first[i / GOLDEN_SEQ % 4]);
+        fputs("]}\n", file);
+    }
+    CHECK(fclose(file) == 0);
+    hil_bytes_free(&stream);
+}
+
+/* Targets that sequences have in unequal numbers, computed one sequence after the other and all at
+   once. */
+static void check_masked(job_place *place)
+{
+    char out[JOB_PATH], path[JOB_PATH];
+    hil_train_options options = weighed(place, "deepseek_v3", job_path(place, out, "masked"));
+    write_masked(place, job_path(place, path, "masked.jsonl"));
+    place->data[0] = path;
+    options.format = "tokens";
+    options.overwrite = true;
+    for (int i = 1; i <= GOLDEN_BATCH; i += GOLDEN_BATCH - 1) {
+        options.micro_batch = i;
+        job_train(&options);
+        compare(out, "masked", "loss", 2e-5);
+        compare(out, "masked", "router_z_loss", 2e-5);
+        compare(out, "masked", "grad_norm", 1e-3);
     }
 }
 
@@ -124,6 +169,7 @@ int main(void)
     job_begin(&place);
     check_losses(&place);
     check_places(&place);
+    check_masked(&place);
     check_without(&place);
     check_refused(&place);
     job_end(&place);

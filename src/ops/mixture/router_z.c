@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Rows are tokens. Saved are the logarithm of each row's sum of exponentials, and how many targets
-   there are. */
+/* Rows are tokens. Saved are their sizes: the logarithm of a row's sum of exponentials, 0 of a row
+   that has no target. */
 typedef struct sizes {
     int64_t rows, experts;
     hil_grid grid;
@@ -41,9 +41,8 @@ static hil_status infer(hil_op_call *call)
                         hil_dtype_name(target->dtype), hil_infer_shape_text(&target->shape).text,
                         (long long)s.rows);
     hil_infer_out(call, HIL_F32, &(hil_shape){1, {2}});
-    call->saveds = 2;
+    call->saveds = 1;
     call->saved[0] = (hil_tensor){HIL_F32, {1, {s.rows}}, NULL};
-    call->saved[1] = (hil_tensor){HIL_F32, {1, {1}}, NULL};
     call->backward_scratch = (size_t)(s.grid.blocks * s.experts) * sizeof(float);
     call->forward_scratch = call->backward_scratch + (size_t)s.grid.blocks * sizeof(double);
     return HIL_OK;
@@ -62,8 +61,11 @@ static void measure_block(void *context, int64_t block, int thread)
     const hil_op_call *call = context;
     sizes s = measure(call);
     float *room = row_of(call, &s, block, false), *size = call->saved[0].data;
+    const int32_t *target = call->in[1].data;
     double sum = 0;
     for (int64_t row = block * s.grid.block; row < hil_grid_end(&s.grid, block); ++row) {
+        size[row] = 0;
+        if (target[row] < 0) continue;
         copy_row(call, &s, row, room);
         float most = hil_rows()->math.max(room, s.experts);
         size[row] = most + logf(hil_rows()->math.exp_sum(room, most, s.experts));
@@ -77,17 +79,12 @@ static void add_blocks(void *context, int64_t task, int thread)
     (void)task, (void)thread;
     const hil_op_call *call = context;
     const hil_router_z_attr *attr = call->attr;
-    const int32_t *target = call->in[1].data;
     sizes s = measure(call);
     double sum = 0;
-    int64_t learned = 0;
     for (int64_t b = 0; b < s.grid.blocks; ++b) sum += *sum_of(call, b);
-    for (int64_t i = 0; i < s.rows; ++i) learned += target[i] >= 0;
-    double loss = sum / (double)(s.rows * attr->layers) * (double)learned;
     float *out = call->out[0].data;
-    out[0] = (float)(attr->coefficient * loss);
-    out[1] = (float)loss;
-    *(float *)call->saved[1].data = (float)learned;
+    out[0] = (float)(attr->coefficient * sum / (double)attr->layers);
+    out[1] = (float)(sum / (double)attr->layers);
 }
 
 static hil_status forward(hil_op_call *call)
@@ -97,7 +94,8 @@ static hil_status forward(hil_op_call *call)
     return HIL_OK;
 }
 
-/* The gradient of a row's squared size is twice the size times the softmax of the row. */
+/* The gradient of a row's squared size is twice the size times the softmax of the row: 0 where the
+   size is. */
 static void backward_block(void *context, int64_t block, int thread)
 {
     (void)thread;
@@ -106,12 +104,14 @@ static void backward_block(void *context, int64_t block, int thread)
     sizes s = measure(call);
     const float *size = call->saved[0].data;
     float *room = row_of(call, &s, block, true);
-    double factor = 2 * (double)call->loss_scale * attr->coefficient *
-                    (double)*(const float *)call->saved[1].data / (double)(s.rows * attr->layers);
+    double factor = 2 * (double)call->loss_scale * attr->coefficient / (double)attr->layers;
     for (int64_t row = block * s.grid.block; row < hil_grid_end(&s.grid, block); ++row) {
-        copy_row(call, &s, row, room);
-        hil_rows()->math.exp_sum(room, size[row], s.experts);
-        hil_rows()->math.scale(room, room, (float)(factor * (double)size[row]), s.experts);
+        memset(room, 0, (size_t)s.experts * sizeof *room);
+        if (size[row] != 0) {
+            copy_row(call, &s, row, room);
+            hil_rows()->math.exp_sum(room, size[row], s.experts);
+            hil_rows()->math.scale(room, room, (float)(factor * (double)size[row]), s.experts);
+        }
         hil_row_write(&call->din[0], row * s.experts, s.experts, room, call->din_add[0]);
     }
 }

@@ -8,22 +8,25 @@
 
 typedef struct job {
     hil_view logits, to;
-    float *size;   /* of each row: the logarithm of its sum of exponentials */
-    float *counts; /* how many targets there are */
+    float *size; /* of each row: the logarithm of its sum of exponentials; 0: it has no target */
     const int32_t *target;
     int64_t rows, experts;
-    double coefficient, all, scale; /* all: tokens times layers */
+    double coefficient, layers, scale;
 } job;
 
 static job job_of(const hil_op_call *call)
 {
     const hil_router_z_attr *attr = (const hil_router_z_attr *)call->attr;
     int64_t rows = hil_shape_rows(&call->in[0].shape);
-    return {hil_view_of(&call->in[0]),          hil_view_of(&call->din[0]),
-            (float *)call->saved[0].data,       (float *)call->saved[1].data,
-            (const int32_t *)call->in[1].data,  rows,
-            hil_shape_cols(&call->in[0].shape), attr->coefficient,
-            (double)(rows * attr->layers),      (double)call->loss_scale};
+    return {hil_view_of(&call->in[0]),
+            hil_view_of(&call->din[0]),
+            (float *)call->saved[0].data,
+            (const int32_t *)call->in[1].data,
+            rows,
+            hil_shape_cols(&call->in[0].shape),
+            attr->coefficient,
+            (double)attr->layers,
+            (double)call->loss_scale};
 }
 
 /* n logits of a row from e on. */
@@ -39,6 +42,10 @@ static __global__ void __launch_bounds__(THREADS) find_sizes(const job j)
     int64_t first = threadIdx.x % 32 * HIL_WIDE;
     float most = -INFINITY, sum = 0, x[HIL_WIDE];
     if (row >= j.rows) return;
+    if (j.target[row] < 0) {
+        if (threadIdx.x % 32 == 0) j.size[row] = 0;
+        return;
+    }
     for (int64_t e = first; e < j.experts; e += 32 * HIL_WIDE) {
         int n = hil_wide_count(j.experts - e);
         read(j, row, e, n, x);
@@ -56,18 +63,13 @@ static __global__ void __launch_bounds__(THREADS) find_sizes(const job j)
 
 static __global__ void __launch_bounds__(HIL_TOTAL_THREADS) find_loss(const job j, float *out)
 {
-    double sum = 0, learned = 0;
-    for (int64_t i = threadIdx.x; i < j.rows; i += HIL_TOTAL_THREADS) {
+    double sum = 0;
+    for (int64_t i = threadIdx.x; i < j.rows; i += HIL_TOTAL_THREADS)
         sum += (double)j.size[i] * (double)j.size[i];
-        learned += j.target[i] >= 0;
-    }
     sum = hil_total(sum);
-    learned = hil_total(learned);
     if (threadIdx.x) return;
-    double loss = sum / j.all * learned;
-    out[0] = (float)(j.coefficient * loss);
-    out[1] = (float)loss;
-    *j.counts = (float)learned;
+    out[0] = (float)(j.coefficient * sum / j.layers);
+    out[1] = (float)(sum / j.layers);
 }
 
 /* A warp's work is a row again. */
@@ -76,11 +78,12 @@ static __global__ void __launch_bounds__(THREADS) find_gradient(const job j, boo
     int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
     if (row >= j.rows) return;
     float x[HIL_WIDE], size = j.size[row];
-    float factor = (float)(2 * j.scale * j.coefficient * (double)*j.counts / j.all * (double)size);
+    float factor = (float)(2 * j.scale * j.coefficient / j.layers * (double)size);
     for (int64_t e = threadIdx.x % 32 * HIL_WIDE; e < j.experts; e += 32 * HIL_WIDE) {
         int n = hil_wide_count(j.experts - e);
-        read(j, row, e, n, x);
-        for (int i = 0; i < HIL_WIDE; ++i) x[i] = i < n ? expf(x[i] - size) * factor : 0;
+        if (size != 0) read(j, row, e, n, x);
+        for (int i = 0; i < HIL_WIDE; ++i)
+            x[i] = size != 0 && i < n ? expf(x[i] - size) * factor : 0;
         hil_wide_write(j.to, row * j.experts + e, n, x, add);
     }
 }

@@ -396,6 +396,7 @@ static void double_cpu(hil_speeds *cpu)
     }
     cpu->memory *= 2;
     cpu->cached *= 2;
+    cpu->update_8bit *= 2; /* most of it is arithmetic */
 }
 
 void hil_cluster_double(const hil_cluster *c, hil_cluster_part part, hil_cluster *out)

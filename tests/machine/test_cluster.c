@@ -95,8 +95,8 @@ static void check_cpu(void)
         "\"attention_tflops\": 0.25, \"memory_gb_s\": 40, \"call_us\": 20}, \"bus_gb_s\": 10, "
         "\"ram_gib\": 64, \"ram_gb_s\": 52, "
         "\"drives\": {\"count\": 2, \"gb\": 1000, \"read_gb_s\": 6, \"write_gb_s\": 2}}";
-    hil_cluster c;
-    hil_machine m = {0};
+    hil_cluster c, again;
+    hil_machine m = {0}, n = {0};
     CHECK_OK(hil_cluster_parse(&c, text, strlen(text), "file"));
     hil_cluster_speeds(&c, &m);
     CHECK_NEAR(m.speeds.gemm[0], 5e11, 1);
@@ -105,6 +105,16 @@ static void check_cpu(void)
     CHECK_NEAR(m.speeds.update, 0.7 * 2e9, 1);
     CHECK_NEAR(m.speeds.update_device, 0, 0);
     check_printed(&c);
+    c.cpu.update_8bit = 2e8;
+    hil_cluster_double(&c, HIL_CLUSTER_GPU_SPEED, &again);
+    hil_cluster_speeds(&again, &n);
+    CHECK_NEAR(n.speeds.gemm[0], 1e12, 1);
+    CHECK_NEAR(n.speeds.update_8bit, 4e8, 1); /* the cores limit it, not RAM as the other update */
+    CHECK_NEAR(n.speeds.update, m.speeds.update, 1);
+    hil_cluster_double(&c, HIL_CLUSTER_RAM, &again);
+    hil_cluster_speeds(&again, &n);
+    CHECK_NEAR(n.speeds.update_8bit, 2e8, 1);
+    CHECK_NEAR(n.speeds.update, 2 * m.speeds.update, 1);
 #define CPU_OF(more)                                                                               \
     "{\"cpu\": {\"fp32_tflops\": 1, \"bf16_tflops\": 1, \"attention_tflops\": 1, "                 \
     "\"memory_gb_s\": 1, " more "}, \"ram_gib\": 64}"

@@ -5,6 +5,7 @@
 #include "report/events.h"
 #include "report/html.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include <time.h>
 
 #define PAUSE_SECONDS 10.0
+#define PAUSE_MOST 120.0    /* the page takes a run for killed after 300 */
 #define PAUSES_PER_WORK 200 /* seconds of pause for each second of work */
 
 struct hil_reporter {
@@ -120,6 +122,11 @@ static void sleep_until(hil_reporter *r, double pause)
     }
 }
 
+double hil_reporter_pause(double work)
+{
+    return fmin(fmax(PAUSES_PER_WORK * work, PAUSE_SECONDS), PAUSE_MOST);
+}
+
 static void *run_reporter(void *argument)
 {
     hil_reporter *r = argument;
@@ -134,8 +141,7 @@ static void *run_reporter(void *argument)
         pthread_mutex_unlock(&r->lock);
         double began = hil_clock_now();
         show(r, &lines, &notes, end);
-        pause = PAUSES_PER_WORK * (hil_clock_now() - began);
-        if (pause < PAUSE_SECONDS) pause = PAUSE_SECONDS;
+        pause = hil_reporter_pause(hil_clock_now() - began);
     }
     return NULL;
 }

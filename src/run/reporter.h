@@ -17,8 +17,12 @@ typedef struct hil_reporter_options {
     int64_t step;         /* that the run goes on after: metrics.jsonl has all up to it */
 } hil_reporter_options;
 
-/* Starts the thread. It replaces the page at most every ten seconds, and so rarely that it works
-   for less than 1/200 of the time. Owns `about`, the object of run.json, also if it fails. */
+/* Seconds until the page is replaced again, after `work` seconds of writing: at least ten, and so
+   many that the thread works for less than 1/200 of the time, but at most two minutes: who reads
+   the page takes a run for killed that does not write. */
+double hil_reporter_pause(double work);
+/* Starts the thread, which replaces the page again and again. Owns `about`, the object of run.json,
+ * also if it fails. */
 hil_status hil_reporter_open(hil_reporter **out, const hil_reporter_options *options,
                              json_t *about);
 /* Queues a line of metrics.jsonl, or a sentence for the user. Cheap. */

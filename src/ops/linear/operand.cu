@@ -95,7 +95,7 @@ static __device__ inline void store_numbers(uint16_t *to, uint2 code, int n, int
 #define WORDS (SIDE / 4)
 typedef struct code_tile {
     uint32_t row[SIDE][WORDS + 1];
-    uint32_t col[SIDE][WORDS + 4];
+    alignas(16) uint32_t col[SIDE][WORDS + 4]; /* read as uint4 */
 } code_tile;
 
 /* Writes the transpose of a tile that lies at (top, left). */

@@ -213,18 +213,19 @@ check_adapter()
 check_lean()
 {
     "$HILBERT" plan --json --model "$work/$1.json" --seq 128 --batch 4 --micro-batch 2 --dtype "$2" \
-        --device "$device" $limit >"$work/plan.json" || die "no plan"
+        --device "$device" ${more-} $limit >"$work/plan.json" || die "no plan"
     awk '/"keep":/ { n = $2 + 0; sub(/[0-9]+/, "0") } /"lean":/ { sub(/[0-9]+/, n) } { print }' \
         "$work/plan.json" >"$work/lean.json"
     cmp -s "$work/plan.json" "$work/lean.json" && die "$1: nothing is kept"
-    train "$1" lean --dtype "$2" --device "$device" $limit --plan "$work/lean.json"
+    train "$1" lean --dtype "$2" --device "$device" ${more-} $limit --plan "$work/lean.json"
     same roomy lean
 }
 
-# check_mixture MODEL DTYPE LIMIT: the CPU's losses, the same bits for any placement, evaluation and generation.
+# check_mixture MODEL DTYPE LIMIT: the CPU's losses, the same bits for any placement, evaluation and generation; `more`:
+# options of all trainings.
 check_mixture()
 {
-    train "$1" cpu --dtype "$2" --device cpu
+    train "$1" cpu --dtype "$2" --device cpu ${more-}
     check_placements "$1" "$2"
     near cpu roomy "$3"
     [ "$exact" = 0 ] || same cpu roomy

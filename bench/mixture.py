@@ -131,11 +131,11 @@ class Bench(parts.Bench):
         yield {**found, "rate": rate, "bound": moved / rate / found["seconds"]}
 
     def most_layers(self):
-        """As many as memory and the free disk hold beside tensors in use and what is left free."""
+        """As many as memory and the free disk hold beside tensors in use and what is left free; at least one."""
         disk = os.statvfs(self.args.disk)
         room = device_memory() + free_memory() - 32 * GIB + disk.f_bavail * disk.f_frsize
         layer, rest = (parameters(shape(n, self.tiny)) for n in (1, 0))
-        return int((room / STATE_BYTES - rest) / (layer - rest))
+        return max(1, int((room / STATE_BYTES - rest) / (layer - rest)))
 
     def attempt(self, part, layers, steps, *options):
         try:

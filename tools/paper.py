@@ -35,7 +35,7 @@ TABLE_2A = [
 SIZES = [("1.4B", 2 * K, 28), ("10B", 4 * K, 50), ("13B", 4 * K, 65), ("20B", 8 * K, 25),
          ("50B", 8 * K, 62), ("70B", 8 * K, 87), ("100B", 8 * K, 125), ("0.5T", 18 * K, 124),
          ("1T", 25 * K, 128), ("5T", 48 * K, 174)]
-SIZES_ORDER = [size[0] for size in SIZES]
+SIZES_ORDER = ["none", *(size[0] for size in SIZES)]
 # Largest model on one DGX-2: strategy, its layout, the paper's size.
 STRATEGIES = [
     ("data parallel", {"replicated": "all", "weights": "gpu", "optimizer": "gpu"}, "1.4B"),
@@ -45,8 +45,8 @@ STRATEGIES = [
     ("ZeRO-Infinity, NVMe", {"weights": "drives", "optimizer": "drives"}, "1T"),
 ]
 # The same machine for hilbert's own layout: what may hold states, changes of the description, the paper's size.
-OWN_STRATEGIES = [("GPUs", {"drives": None, "ram_gib": 48}, "20B"),
-                  ("GPUs and RAM", {"drives": None}, "70B"),
+OWN_STRATEGIES = [("GPUs and 48 GiB of RAM", {"drives": None, "ram_gib": 48}, "20B"),
+                  ("GPUs and all RAM", {"drives": None}, "70B"),
                   ("GPUs, RAM and NVMe", {}, "1T")]
 # 512 GPUs: name, hidden, layers, batch per GPU, model parallel, tier, TFLOP/s per GPU.
 SCALE = [("0.5T", 18 * K, 124, 7, 4, "gpu", 46.3), ("1T", 25 * K, 128, 5, 4, "gpu", 48.9),
@@ -358,7 +358,7 @@ FP16 = ("--dtype", "fp16")  # a V100 has no bf16
 QLORA = ("--adapter", "lora", "--base-dtype", "nf4")
 B175, B405 = gpt(12 * K, 96, 96), llama(16384, 53248, 126, 128, 8)
 OWN = [
-    ("20B, one DGX-2, GPUs only", gpt(8 * K, 25), 128, "dgx-2", {"drives": None, "ram_gib": 48},
+    ("20B, one DGX-2, GPUs and 48 GiB of RAM", gpt(8 * K, 25), 128, "dgx-2", {"drives": None, "ram_gib": 48},
      FP16),
     ("100B, one DGX-2, no drives", gpt(8 * K, 125), 128, "dgx-2", {"drives": None}, FP16),
     ("1T, one DGX-2", gpt(25 * K, 128), 112, "dgx-2", {}, FP16 + ("--micro-batch", "7")),

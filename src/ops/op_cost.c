@@ -388,8 +388,8 @@ static bool is_norm(const hil_op *op)
 /* Tasks of an operation that passes over its elements. */
 static int64_t row_tasks(const hil_op_call *call)
 {
-    const hil_tensor *x = &call->out[0];
-    if (is_conv(call->op) || is_norm(call->op))
+    const hil_tensor *x = call->op == &hil_op_router_z ? &call->in[0] : &call->out[0];
+    if (is_conv(call->op) || is_norm(call->op) || call->op == &hil_op_router_z)
         return hil_row_grid(hil_shape_rows(&x->shape)).blocks;
     return (hil_shape_count(&x->shape) + HIL_ELEMENTS_TASK - 1) / HIL_ELEMENTS_TASK;
 }

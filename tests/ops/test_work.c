@@ -371,6 +371,21 @@ static void check_convolution(void)
     CHECK(work_of(&call, false).vector < silu.vector && work_of(&call, false).vector > 0);
 }
 
+/* Rows of logits are divided among the threads: 64 tokens among 4, but not among 8. */
+static void check_router_z(void)
+{
+    hil_router_z_attr attr = {.coefficient = 0.1, .layers = 1};
+    hil_op_call call = call_of(&hil_op_router_z, &attr, (hil_shape){3, {2, 32, 8}});
+    call.ins = 2;
+    call.in[1] = (hil_tensor){HIL_I32, {2, {2, 32}}, NULL};
+    call.din[0].data = &somewhere;
+    for (int back = 0; back < 2; ++back) {
+        double one = work_on(&call, back, 1).vector;
+        CHECK_NEAR(work_on(&call, back, 4).vector, one, 1e-9);
+        CHECK_NEAR(work_on(&call, back, 8).vector, 2 * one, 1e-9);
+    }
+}
+
 int main(void)
 {
     check_threads();
@@ -387,5 +402,6 @@ int main(void)
     check_device_attention();
     check_blocks();
     check_rows();
+    check_router_z();
     return 0;
 }

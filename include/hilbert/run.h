@@ -89,7 +89,7 @@ typedef struct hil_train_options {
     int zero;                     /* stage of ZeRO, with several ranks: 1, 2 or 3; 0: 3 */
     bool prefetch;                /* fetch before use; false: for comparison only */
     const char *plan;             /* plan file to follow; NULL: the run plans for itself */
-    const char *trace;            /* file for the timeline of rank 0; NULL: none */
+    const char *trace;            /* file for the timeline of rank 0, or of a plan; NULL: none */
     hil_comm *comm;               /* the ranks of the run; NULL: one rank */
     const char *probe_cache;      /* file that caches measured speeds; NULL: none */
     const volatile int *stop;     /* a non-zero value asks the run to stop; may be NULL */

@@ -155,9 +155,11 @@ static hil_status run_backward(hil_tape *tape, hil_node *node)
     for (int i = 0; i < node->ins; ++i) HIL_TRY(prepare_input(tape, node, i, &call));
     if (node->backward_scratch)
         HIL_TRY(hil_buffers_take(buffers, node->backward_scratch, &call.scratch));
+    double began = hil_spans_operation_begin(tape->context->spans);
     hil_status status = hil_op_backward(&call);
     if (status == HIL_OK) status = request.given;
     hil_tape_spend(tape, &call, true);
+    hil_spans_operation_end(tape->context->spans, call.op->name, true, began);
     hil_buffers_give(buffers, call.scratch);
     return status;
 }

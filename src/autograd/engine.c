@@ -351,6 +351,7 @@ static hil_status begin(hil_engine **out, hil_model *model, const hil_engine_opt
                                .speeds = options->speeds,
                                .preference = options->preference,
                                .input = &e->input,
+                               .spans = &e->spans,
                                .earlier = hil_visit_earlier};
     e->input.pool = options->pool;
     e->input.references = options->preference.precomputed;
@@ -398,7 +399,7 @@ hil_status hil_engine_create(hil_engine **out, hil_model *model, const hil_engin
                                     options->offloaded, HIL_PIN_FIRST));
     HIL_TRY_DONE(hil_tiers_pin_all(options->tiers));
     e->context.buffers = e->boundaries.buffers = e->buffers;
-    e->context.links = options->tiers->links;
+    e->context.links = e->spans.links = options->tiers->links;
     e->context.device = e->input.device = options->tiers->device;
     e->input.buffers = e->buffers;
     if (!hil_pool_is_dry(options->pool)) e->spans.device = e->context.device;

@@ -1,8 +1,7 @@
-/* spans.c - records spans of computing, with the host's clock or with the device's time stamps. */
+/* spans.c - records spans of computing, with the clock of the links or the device's time stamps. */
 #include "autograd/spans.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
 
 #include <stdio.h>
 
@@ -25,7 +24,7 @@ hil_status hil_spans_begin(hil_spans *s)
 {
     if (!s->timeline) return HIL_OK;
     if (!s->device) {
-        s->began = hil_clock_now();
+        s->began = hil_links_now(s->links);
         return HIL_OK;
     }
     if (!s->span) HIL_TRY(HIL_ALLOC(SPANS_MOST, &s->span));
@@ -40,13 +39,26 @@ hil_status hil_spans_end(hil_spans *s, const char *segment, const char *what)
     const hil_span span = {segment, what};
     if (!s->timeline) return HIL_OK;
     if (!s->device) {
-        add(s, &span, s->began, hil_clock_now());
+        add(s, &span, s->began, hil_links_now(s->links));
         return HIL_OK;
     }
     if (s->count == SPANS_MOST) return HIL_OK;
     HIL_TRY(stamp(s, 1));
     s->span[s->count++] = span;
     return HIL_OK;
+}
+
+double hil_spans_operation_begin(const hil_spans *s)
+{
+    return s->timeline && !s->device ? hil_links_now(s->links) : 0;
+}
+
+void hil_spans_operation_end(const hil_spans *s, const char *name, bool backward, double began)
+{
+    char words[64];
+    if (!s->timeline || s->device) return;
+    snprintf(words, sizeof words, "%s%s", name, backward ? " backward" : "");
+    hil_timeline_add(s->timeline, HIL_TRACK_OPERATIONS, words, began, hil_links_now(s->links), 0);
 }
 
 void hil_spans_flush(hil_spans *s)

@@ -263,8 +263,10 @@ static hil_status run_forward(const hil_tape *tape, hil_op_call *call)
     hil_buffers *buffers = tape->context->buffers;
     if (call->forward_scratch)
         HIL_TRY(hil_buffers_take(buffers, call->forward_scratch, &call->scratch));
+    double began = hil_spans_operation_begin(tape->context->spans);
     hil_status status = hil_op_forward(call);
     hil_tape_spend(tape, call, false);
+    hil_spans_operation_end(tape->context->spans, call->op->name, false, began);
     hil_buffers_give(buffers, call->scratch);
     return status;
 }

@@ -4,6 +4,7 @@
 #define HIL_AUTOGRAD_TAPE_H
 
 #include "autograd/model.h"
+#include "autograd/spans.h"
 #include "base/arena.h"
 #include "ops/ops.h"
 #include "tier/offload.h"
@@ -134,6 +135,7 @@ typedef struct hil_context {
     hil_expanded_tile *expanded; /* in the order of their first use */
     size_t expanded_count, expanded_room;
     hil_buffers *kept;        /* memory for them */
+    const hil_spans *spans;   /* of operations */
     hil_links *links;         /* whose clock a rehearsal advances */
     const hil_speeds *speeds; /* NULL: no rehearsal */
     hil_kv_cache *cache;      /* HIL_MODE_GENERATE */

@@ -239,9 +239,11 @@ static hil_status choose(const hil_plan_request *r, const hil_observer *observer
     } else {
         HIL_TRY(hil_planner_choose(&planner, &out->plan));
     }
-    if (r->hypothetical) return HIL_OK;
+    w.rehearsal.trace = r->trace;
     /* Rehearse once more, so that the store knows the order of use of this plan. */
-    return hil_rehearse(&w.rehearsal, &out->plan);
+    if (!r->hypothetical) return hil_rehearse(&w.rehearsal, &out->plan);
+    hil_plan same = out->plan;
+    return r->trace ? hil_rehearse_trial(&w.rehearsal, &same) : HIL_OK;
 }
 
 /* Whether the choice cannot depend on speeds, because nothing moves. */

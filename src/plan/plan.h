@@ -28,6 +28,7 @@ typedef struct hil_plan_request {
     int spare;                /* percent of memory to leave free */
     bool any;                 /* the first plan that works will do: see hil_planner */
     const char *file;         /* plan file to follow; NULL: the planner chooses */
+    const char *trace;        /* file for the timeline of the planned step; NULL: none */
     const char *probe_cache;  /* NULL: speeds are assumed, not measured */
     const volatile int *stop; /* a non-zero value stops the planner; may be NULL */
     /* hilbert plan: sizes are not checked, folders need not exist and are not written to; speeds

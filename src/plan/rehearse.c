@@ -339,6 +339,25 @@ static hil_status take_first_step(stage *s)
     return hil_store_pass_restore(store);
 }
 
+static void set_timeline(stage *s, hil_timeline *timeline)
+{
+    hil_engine_set_timeline(s->engine, timeline);
+    hil_links_set_timeline(s->tiers.links, timeline);
+}
+
+/* Takes the measured step, and writes its timeline if that was asked for. */
+static hil_status take_measured_step(stage *s, double began)
+{
+    hil_timeline *timeline = NULL;
+    if (s->r->trace) HIL_TRY(hil_timeline_open(&timeline, s->r->trace, began));
+    set_timeline(s, timeline);
+    hil_status status = take_step(s);
+    set_timeline(s, NULL);
+    if (status == HIL_OK && timeline) status = hil_timeline_flush(timeline);
+    hil_timeline_close(timeline);
+    return status;
+}
+
 static hil_status run(stage *s)
 {
     hil_status status;
@@ -348,7 +367,7 @@ static hil_status run(stage *s)
     double began = hil_links_now(s->tiers.links);
     note(s, began);
     if (is_over(s)) goto done;
-    status = take_step(s);
+    status = take_measured_step(s, began);
     if (s->stopped) {
         status = HIL_OK;
         goto done;

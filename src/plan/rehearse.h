@@ -19,6 +19,7 @@ typedef struct hil_rehearsal {
     const hil_speeds *speeds;
     const hil_drive *drives;
     int drive_count;
+    const char *trace; /* file for the timeline of the second step, NULL: none */
     /* See [Note: representative layers] in outline.h; 0 and 1: each layer stands for itself. */
     double growth; /* of the elements */
     double layers; /* that each layer stands for */

@@ -232,6 +232,7 @@ static hil_status make_plan(show *s)
         .prefetch = o->prefetch,
         .recompute = o->recompute,
         .file = o->plan,
+        .trace = o->trace,
         .probe_cache = o->probe_cache,
         .stop = o->stop,
         .any = s->trial->any,
@@ -322,6 +323,8 @@ static hil_status fill_report(const show *s, hil_plan_report *r, json_t **object
 static hil_status plan_layout(const show *s, hil_plan_report *r, json_t **object)
 {
     const hil_config *c = &s->source.config;
+    if (s->options->trace)
+        return hil_fail(HIL_ERR_USAGE, "--trace: a plan with \"layout\" has no timeline");
     if (c->mixture.experts || s->source.adapter.root || s->rule != &hil_rules[HIL_ADAMW])
         return hil_fail(HIL_ERR_USAGE,
                         "%s: \"layout\" is for dense models, all of whose parameters "

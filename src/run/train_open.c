@@ -440,7 +440,7 @@ static hil_status open_folder(job *j)
     const hil_train_options *o = j->options;
     if (j->rank) return hil_folder_join(&j->folder, o->out);
     HIL_TRY(hil_folder_open(&j->folder, o, &j->source));
-    return o->trace ? hil_timeline_open(&j->timeline, o->trace) : HIL_OK;
+    return o->trace ? hil_timeline_open(&j->timeline, o->trace, hil_clock_now()) : HIL_OK;
 }
 
 hil_status hil_training_open(job *j)

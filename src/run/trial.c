@@ -236,13 +236,15 @@ static hil_status add_json(const hil_plan_report *r, json_t *object)
     return hil_fail(HIL_ERR_MEMORY, "no memory for the plan");
 }
 
-/* Only the first plan says what there is to note, not those that are compared with it. */
+/* Only the first plan has notes and a timeline, not those that are compared with it. */
 static hil_status fill(const asked *a, const hil_cluster *cluster, hil_plan_report *r,
                        json_t *object)
 {
     hil_observer quiet = a->observer ? *a->observer : (hil_observer){0};
     quiet.note = NULL;
-    const asked other = {a->run, a->own, &quiet, HIL_CLUSTER_PARTS};
+    hil_train_options run = *a->run;
+    run.trace = NULL;
+    const asked other = {&run, a->own, &quiet, HIL_CLUSTER_PARTS};
     fill_speed(a->run, cluster, r);
     /* ZeRO-Infinity's layout is for comparison only. */
     if (!cluster->layout.given) HIL_TRY(try_changes(&other, cluster, &r->scale));

@@ -49,6 +49,7 @@ static const char *const track_names[HIL_TRACKS] = {
     [HIL_LINK_REDUCE] = "reduce: gradients over ranks",
     [HIL_LINK_SAVE] = "save: states to a checkpoint",
     [HIL_TRACK_COMPUTE] = "compute",
+    [HIL_TRACK_OPERATIONS] = "operations",
     [HIL_TRACK_WAIT] = "waiting",
 };
 
@@ -109,7 +110,7 @@ static void add_head(hil_timeline *t)
                  ",\n{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": 1, \"tid\": %d, "
                  "\"args\": {\"name\": \"%s\"}}",
                  i + 1, track_names[i]);
-        int place = i >= HIL_TRACK_COMPUTE ? i - HIL_TRACKS : i; /* compute and waiting on top */
+        int place = i >= HIL_TRACK_COMPUTE ? i - HIL_TRACKS : i; /* what is no link on top */
         add_line(t,
                  ",\n{\"name\": \"thread_sort_index\", \"ph\": \"M\", \"pid\": 1, \"tid\": %d, "
                  "\"args\": {\"sort_index\": %d}}",
@@ -118,7 +119,7 @@ static void add_head(hil_timeline *t)
     write_block(t);
 }
 
-hil_status hil_timeline_open(hil_timeline **out, const char *path)
+hil_status hil_timeline_open(hil_timeline **out, const char *path, double origin)
 {
     *out = NULL;
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -130,7 +131,7 @@ hil_status hil_timeline_open(hil_timeline **out, const char *path)
         return status;
     }
     t->fd = fd;
-    t->origin = hil_clock_now();
+    t->origin = origin;
     pthread_mutex_init(&t->lock, NULL);
     add_head(t);
     *out = t;

@@ -14,7 +14,7 @@ int main(void)
     net_how how = {.model = "gpt2", .training = true, .delay = 8, .keep = {9, 0, 1}};
     net_open(&r, &how);
     net_step(&r, &loss, &norm);
-    CHECK_OK(hil_timeline_open(&timeline, PATH));
+    CHECK_OK(hil_timeline_open(&timeline, PATH, hil_clock_now()));
     hil_engine_set_timeline(r.engine, timeline);
     double began = hil_clock_now();
     net_step(&r, &loss, &norm);

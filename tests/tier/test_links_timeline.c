@@ -1,4 +1,5 @@
 /* The timeline of links shows every job and every wait, as the account counts them. */
+#include "base/clock.h"
 #include "trace.h"
 
 #include <unistd.h>
@@ -40,7 +41,7 @@ int main(void)
     hil_timeline *timeline;
     hil_links *links;
     hil_account account;
-    CHECK_OK(hil_timeline_open(&timeline, path));
+    CHECK_OK(hil_timeline_open(&timeline, path, hil_clock_now()));
     CHECK_OK(hil_links_create(&links, &(hil_links_options){0}));
     hil_links_set_timeline(links, timeline);
     for (int64_t i = 0; i < ROUNDS; ++i) add_jobs(links, i);

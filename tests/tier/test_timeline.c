@@ -83,7 +83,7 @@ static void check_threads(void)
 {
     enum { WRITERS = 3 };
     hil_timeline *timeline;
-    CHECK_OK(hil_timeline_open(&timeline, path));
+    CHECK_OK(hil_timeline_open(&timeline, path, hil_clock_now()));
     double now = hil_clock_now();
     long allocated = hil_alloc_count();
     writer of[WRITERS] = {{timeline, HIL_LINK_IN, now},
@@ -126,7 +126,7 @@ static void check_threads(void)
 static void check_cut(void)
 {
     hil_timeline *timeline;
-    CHECK_OK(hil_timeline_open(&timeline, path));
+    CHECK_OK(hil_timeline_open(&timeline, path, hil_clock_now()));
     json_decref(load("]"));
     double now = hil_clock_now();
     hil_timeline_add(timeline, HIL_TRACK_WAIT,
@@ -150,9 +150,9 @@ static void check_cut(void)
 static void check_failures(void)
 {
     hil_timeline *timeline;
-    CHECK_FAILS(hil_timeline_open(&timeline, "/nowhere/trace.json"), HIL_ERR_IO,
+    CHECK_FAILS(hil_timeline_open(&timeline, "/nowhere/trace.json", hil_clock_now()), HIL_ERR_IO,
                 "cannot write /nowhere/trace.json: No such file");
-    CHECK_OK(hil_timeline_open(&timeline, "/dev/full"));
+    CHECK_OK(hil_timeline_open(&timeline, "/dev/full", hil_clock_now()));
     CHECK_FAILS(hil_timeline_flush(timeline), HIL_ERR_IO, "No space left on device");
     hil_timeline_close(timeline);
     hil_timeline_close(NULL);

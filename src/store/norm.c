@@ -37,8 +37,7 @@ static hil_status square_chunk(hil_store *store, hil_sweep_chunk *r)
         HIL_TRY(hil_links_wait(store->links, &ready, HIL_WAIT_GRADIENTS));
         worker.device = NULL;
     }
-    hil_links_compute(store->links,
-                      square_seconds(store, r->count, unit->uses, worker.device != NULL));
+    hil_links_compute(store->links, square_seconds(store, r->count, unit->uses, r->here));
     hil_sweep_work job = hil_sweep_chunk_work(store, r);
     if (r->first == 0) HIL_TRY(hil_squares_begin(store, &worker, unit));
     for (int m = 0; m < unit->members; ++m) {

@@ -60,3 +60,12 @@ beside 1
 one=$(number compute_seconds)
 beside 16
 [ "$(number compute_seconds)" = "$one" ] || die "computing takes $(number compute_seconds) s beside 16 threads, $one s beside one"
+
+# Both gradients of a tied embedding are squared on the GPU where they are there: in no time beside the step's.
+sed 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' "$work/200m.json" >"$work/tied.json"
+for name in 200m tied; do
+    run 0 plan --model "$work/$name.json" --gpu H200 --seq 512 --batch 8 --json
+    number compute_seconds >"$work/$name.seconds"
+done
+awk 'FNR == NR { apart = $1; next } { d = $1 / apart - 1; exit !(d < 0.02 && d > -0.02) }' "$work/200m.seconds" \
+    "$work/tied.seconds" || die "computing takes $(cat "$work/200m.seconds") s, with a tied embedding $(cat "$work/tied.seconds") s"

@@ -144,6 +144,7 @@ static void linear(const hil_op_call *call, bool backward, int threads, hil_work
         hil_gemm g = product(n, k, rows, dtype, HIL_F32, true);
         add_tiled(w, &g, &g.m, p, threads);
     }
+    if (p->rows <= THIN || p->cols <= THIN) w->apart += w->bytes;
     if (backward && call->params == 2 && call->param[1].trainable) {
         double bias = (double)(rows * n) * (double)hil_dtype_size(dtype);
         w->bytes += bias;
@@ -151,7 +152,6 @@ static void linear(const hil_op_call *call, bool backward, int threads, hil_work
         w->runs += 2;
     }
     if (call->params == 2) w->kernels += backward ? VECTOR_KERNELS : 1;
-    if (p->rows <= THIN || p->cols <= THIN) w->apart += w->bytes;
     make_fp8(w, call, (double)n * (double)k, backward);
 }
 

@@ -140,7 +140,7 @@ static hil_status update_piece(stage *s, double parameters, const hil_speeds *sp
 {
     hil_tier tier = s->layout->optimizer;
     hil_fence done = {0};
-    hil_job job = {.link = HIL_LINK_UPDATE, .name = "layout"};
+    hil_job job = {.link = HIL_LINK_UPDATE, .queues = tier == HIL_DEVICE, .name = "layout"};
     job.seconds = parameters / (tier == HIL_DEVICE ? speeds->update_device : speeds->update);
     if (tier == HIL_DISK)
         HIL_TRY(submit(s, HIL_LINK_READ, HIL_PART_READ, HIL_LAYOUT_OPTIMIZER * parameters, &done));

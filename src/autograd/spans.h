@@ -12,7 +12,7 @@ typedef struct hil_span {
 } hil_span;
 
 /* A device writes its time stamps into shared memory, which the host reads at the end of a pass.
-   Without one the operations of a segment have spans of their own. Open data: zero it, set the
+   Without a device the operations of a segment have spans of their own. Open data: zero it, set the
    links, and the device, which is NULL for the CPU and for rehearsals. */
 typedef struct hil_spans {
     hil_links *links;       /* borrowed: their clock is the CPU's, or that of a rehearsal */

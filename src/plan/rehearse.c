@@ -9,6 +9,7 @@
 #include "store/store.h"
 #include "store/update.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Address space that is never touched; more than any machine's memory. */
@@ -314,15 +315,18 @@ static hil_status take_step(stage *s)
     return HIL_OK;
 }
 
-/* Adds the transfers of the periods left out; returns their seconds. */
-static double add_left_out(stage *s)
+static double left_out_seconds(const stage *s)
 {
-    const boundary *from = &s->at[0], *to = &s->at[1];
-    hil_account period = to->account;
-    if (!s->left_out) return 0;
-    add_account(&period, &from->account, -1);
+    return s->left_out ? (double)s->left_out * (s->at[1].clock - s->at[0].clock) : 0;
+}
+
+/* Adds the transfers of the periods left out. */
+static void add_left_out(stage *s)
+{
+    hil_account period = s->at[1].account;
+    if (!s->left_out) return;
+    add_account(&period, &s->at[0].account, -1);
     add_account(&s->account, &period, s->left_out);
-    return (double)s->left_out * (to->clock - from->clock);
 }
 
 /* Runs the step before the measured one; only its last period if there are several. */
@@ -345,15 +349,29 @@ static void set_timeline(stage *s, hil_timeline *timeline)
     hil_links_set_timeline(s->tiers.links, timeline);
 }
 
+/* One span for the periods left out, so that the timeline is as long as the step. */
+static void add_left_out_span(const stage *s, hil_timeline *timeline)
+{
+    char name[64];
+    double now = hil_links_now(s->tiers.links);
+    if (!s->left_out) return;
+    snprintf(name, sizeof name, "%lld more like these, left out", (long long)s->left_out);
+    hil_timeline_add(timeline, HIL_TRACK_COMPUTE, name, now, now + left_out_seconds(s), 0);
+}
+
 /* Takes the measured step, and writes its timeline if that was asked for. */
 static hil_status take_measured_step(stage *s, double began)
 {
     hil_timeline *timeline = NULL;
-    if (s->r->trace) HIL_TRY(hil_timeline_open(&timeline, s->r->trace, began));
+    if (!s->r->trace) return take_step(s);
+    HIL_TRY(hil_timeline_open(&timeline, s->r->trace, began));
     set_timeline(s, timeline);
     hil_status status = take_step(s);
     set_timeline(s, NULL);
-    if (status == HIL_OK && timeline) status = hil_timeline_flush(timeline);
+    if (status == HIL_OK) {
+        add_left_out_span(s, timeline);
+        status = hil_timeline_flush(timeline);
+    }
     hil_timeline_close(timeline);
     return status;
 }
@@ -375,7 +393,8 @@ static hil_status run(stage *s)
     HIL_TRY_DONE(status);
     collect_account(s);
     double seconds = hil_links_now(s->tiers.links) - began;
-    note(s, seconds + add_left_out(s));
+    add_left_out(s);
+    note(s, seconds + left_out_seconds(s));
     HIL_TRY_DONE(take_sample(s));
     note_needs(s);
 done:

@@ -16,6 +16,7 @@
 #include "run/train.h"
 #include "store/store.h"
 #include "tensor/fp8.h"
+#include "tier/timeline.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -162,9 +163,20 @@ static hil_status build_model(show *s)
     return hil_source_build(&s->source, &s->model);
 }
 
+/* Empties the file before planning, so that no older timeline is taken for that of a refused plan.
+ */
+static hil_status begin_trace(const char *path)
+{
+    hil_timeline *timeline = NULL;
+    if (path) HIL_TRY(hil_timeline_open(&timeline, path, 0));
+    hil_timeline_close(timeline);
+    return HIL_OK;
+}
+
 static hil_status open_model(show *s)
 {
     const hil_train_options *o = s->options;
+    HIL_TRY(begin_trace(o->trace));
     if (!o->model) return hil_fail(HIL_ERR_USAGE, "a plan needs a model");
     HIL_TRY(hil_training_check(o));
     HIL_TRY(hil_fp8_parse(o->dtype, &s->dtype, &s->fp8));

@@ -79,13 +79,12 @@ HIL_PRINTF(2, 3) static void add_line(hil_timeline *t, const char *format, ...)
 /* Rounds ends, not lengths, so that adjacent spans do not overlap. */
 static void add_span(hil_timeline *t, const span *s)
 {
-    long long start = llround((s->start - t->origin) * 1e9);
+    long long start = llround(fmax(s->start - t->origin, 0) * 1e9);
     long long length = llround((s->end - t->origin) * 1e9) - start;
     char bytes[48] = "";
     if (s->track < HIL_LINK_COMPUTE)
         snprintf(bytes, sizeof bytes, ", \"args\": {\"bytes\": %llu}",
                  (unsigned long long)s->bytes);
-    if (start < 0) start = 0;
     if (length < 0) length = 0;
     add_line(t,
              ",\n{\"name\": \"%s\", \"ph\": \"X\", \"pid\": 1, \"tid\": %d, \"ts\": %lld.%03lld, "

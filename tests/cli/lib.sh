@@ -11,6 +11,16 @@ plan_begin()
     mkdir "$work/drive"
 }
 
+# two_cores: $work/two_cores.json describes a machine, whose speeds are the same in every test.
+two_cores()
+{
+    cat >"$work/two_cores.json" <<'END'
+{"name": "two cores", "cpu": {"fp32_tflops": 0.25, "bf16_tflops": 0.5, "attention_tflops": 0.1,
+  "memory_gb_s": 40, "call_us": 2}, "ram_gib": 8, "ram_gb_s": 60,
+ "drives": {"count": 1, "gb": 1, "read_gb_s": 2, "write_gb_s": 1}}
+END
+}
+
 # run CODE ARGUMENTS...: the program exits with CODE; its output is in $work/out and $work/err.
 run()
 {

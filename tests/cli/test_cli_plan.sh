@@ -63,11 +63,7 @@ for memory in "1G 1G" "700K 200K" "180K 1M" "180K 200K" "1M 120K"; do
     rows
 done
 # Where the sums are kept follows from speeds: those of a described machine are the same in every test.
-cat >"$work/two_cores.json" <<'END'
-{"name": "two cores", "cpu": {"fp32_tflops": 0.25, "bf16_tflops": 0.5, "attention_tflops": 0.1,
-  "memory_gb_s": 40, "call_us": 2}, "ram_gib": 8, "ram_gb_s": 60,
- "drives": {"count": 1, "gb": 1, "read_gb_s": 2, "write_gb_s": 1}}
-END
+two_cores
 run 0 plan $one --device-memory 180K --host-memory 200K --disk "$work/drive:16M" --cluster "$work/two_cores.json"
 grep -q '^fp32 gradient sums (offloaded) .* KiB$' "$work/out" || die "no sums: $(cat "$work/out")"
 # Durations as people read them, and one verdict.

@@ -1,5 +1,5 @@
 /* trial.c - several plans for a cluster: as it is, with parts doubled, and with other numbers of
- * layers. */
+   layers. */
 #include "run/trial.h"
 
 #include "model/config.h"
@@ -25,13 +25,15 @@ typedef struct fitted {
 static void divide_ram(hil_memory_options *memory, const hil_cluster *c)
 {
     uint64_t all = c->ram / 100 * RAM_PERCENT, ranks = (uint64_t)c->gpus;
+    if (memory->device >= HIL_PERCENT(1))
+        memory->device = all / 100 * (memory->device - HIL_PERCENT(0)) / ranks;
     if (!memory->device && !memory->host) memory->host = c->ram / 100 * HOST_PERCENT;
     if (!memory->device) memory->device = all > memory->host ? (all - memory->host) / ranks : 1;
     if (!memory->host)
         memory->host = all / ranks > memory->device ? all - memory->device * ranks : 1;
 }
 
-/* A percentage grows with what it is of. */
+/* A percentage of memory grows with it. */
 static uint64_t twice(uint64_t bytes)
 {
     return bytes < HIL_PERCENT(0) / 2 ? 2 * bytes : bytes;

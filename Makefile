@@ -60,7 +60,7 @@ format: ## clang-format everything
 # Left out: jobs that are killed or cut off, speeds, and the slowest, whose code other tests cover.
 asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call build,build-asan,-DHIL_SANITIZE=address$(comma)undefined)
-	$(ctest) build-asan -LE 'lint|install|docs' -E '^test_(adapter_gated|bench_cards|bench_gpu|bench_predictions|bench_torch|campaign_export|campaign_faults|campaign_kills|campaign_live|cli_bench|cli_device|cli_plan|cli_plan_gpu|cli_plan_time|cli_rank_facts|cli_ranks|cluster_here|cluster_plan|device|drives|kill|kill_ranks|lost|lost_link|lost_train|mpirun|paper|probe|python|rank_faults|ranks|report_browser|represented|tiny|two_hosts)$$'
+	$(ctest) build-asan -LE 'lint|install|docs' -E '^test_(adapter_gated|bench_cards|bench_gpu|bench_operations|bench_predictions|bench_torch|campaign_export|campaign_faults|campaign_kills|campaign_live|cli_bench|cli_device|cli_plan|cli_plan_gpu|cli_plan_time|cli_rank_facts|cli_ranks|cluster_here|cluster_plan|device|drives|kill|kill_ranks|lost|lost_link|lost_train|mpirun|paper|probe|python|rank_faults|ranks|report_browser|represented|tiny|two_hosts)$$'
 
 # The layers that start threads, without the slowest; what a device of threads computes; of training what saves and
 # what ranks do. MPI's own threads are not for TSan.

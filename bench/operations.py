@@ -6,7 +6,7 @@ each configuration of predictions.py that a CPU computes in one process.
 
 `hilbert plan --trace` writes the operations of the planned step, `hilbert train --trace` those of
 every step. Measured are those of the fastest step after the first, with a fresh probe before it.
-Operations below 1% of the step are left out. The tables are printed and written to
+What they wait for is not counted, nor are operations below 1% of the step. The tables are printed and written to
 bench/results/<date>-operations-<machine>.md.
 """
 import argparse
@@ -25,24 +25,32 @@ from gpu_hilbert import Hilbert, write_tokens
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LEAST = 0.01
+STEPS = 12
+
+
+def inside(spans, outer):
+    """The spans within each of the outer ones; both are in the order of their starts."""
+    left, lists = list(reversed(spans)), []
+    for span in outer:
+        lists.append([])
+        while left and left[-1]["ts"] < span["ts"] + span["dur"]:
+            lists[-1].append(left.pop())
+    return lists
 
 
 def computing(path):
-    """Spans of segments, each with the operations inside it."""
+    """Segments with the operations inside them; seconds are those without waiting."""
     with open(path) as file:
         spans = json.load(file)
     name = {s["tid"]: s["args"]["name"] for s in spans if s["name"] == "thread_name"}
-    rows = {row: sorted((s for s in spans if s["ph"] == "X" and name[s["tid"]] == row),
-                        key=lambda s: s["ts"]) for row in ("compute", "operations")}
-    found, operations = [], iter([*rows["operations"], {"ts": float("inf")}])
-    next_one = next(operations)
-    for span in rows["compute"]:
-        end, inside = span["ts"] + span["dur"], []
-        while next_one["ts"] < end:
-            inside.append((next_one["name"], next_one["dur"]))
-            next_one = next(operations)
-        found.append({"name": span["name"], "seconds": span["dur"], "operations": inside})
-    return found
+    compute, operations, waits = (
+        sorted((s for s in spans if s["ph"] == "X" and name[s["tid"]] == row),
+               key=lambda s: s["ts"]) for row in ("compute", "operations", "waiting"))
+    for outer in (compute, operations):
+        for span, waited in zip(outer, inside(waits, outer)):
+            span["seconds"] = span["dur"] - sum(w["dur"] for w in waited if w["ts"] >= span["ts"])
+    return [{**span, "operations": found}
+            for span, found in zip(compute, inside(operations, compute))]
 
 
 def divide(segments, steps):
@@ -62,26 +70,30 @@ def total(segments):
     sums = {}
     for segment in segments:
         left = segment["seconds"]
-        for name, seconds in segment["operations"]:
-            took, calls = sums.get(name, (0, 0))
-            sums[name] = took + seconds, calls + 1
-            left -= seconds
+        for operation in segment["operations"]:
+            took, calls = sums.get(operation["name"], (0, 0))
+            sums[operation["name"]] = took + operation["seconds"], calls + 1
+            left -= operation["seconds"]
         took, calls = sums.get("between operations", (0, 0))
         sums["between operations"] = took + max(left, 0), calls + 1
     return sums
 
 
+def milliseconds(took):
+    return f"{took / 1e3:.1f} ms" if took >= 1e5 else f"{took / 1e3:.3f} ms"
+
+
 def table(row, planned, measured):
     whole = sum(took for took, _ in measured.values())
-    text = (f"\n## {row.name}\n\n| operation | calls | planned | measured | planned / measured |\n"
-            "|---|---|---|---|---|\n")
+    text = (f"\n## {row.name}\n\n| operation | calls | planned calls | measured | planned | "
+            "planned / measured |\n|---|---|---|---|---|---|\n")
     for name, (took, calls) in sorted(measured.items(), key=lambda item: -item[1][0]):
         if took >= LEAST * whole:
-            expected = planned.get(name, (0, 0))[0]
-            text += (f"| {name} | {calls} | {expected / 1e3:.3g} ms | {took / 1e3:.3g} ms | "
-                     f"{expected / took:.2f} |\n")
+            expected, times = planned.get(name, (0, 0))
+            text += (f"| {name} | {calls} | {times} | {milliseconds(took)} | "
+                     f"{milliseconds(expected)} | {expected / took:.2f} |\n")
     expected = sum(took for took, _ in planned.values())
-    return text + (f"| all computing | | {expected / 1e3:.3g} ms | {whole / 1e3:.3g} ms | "
+    return text + (f"| all computing | | | {milliseconds(whole)} | {milliseconds(expected)} | "
                    f"{expected / whole:.2f} |\n")
 
 
@@ -93,9 +105,10 @@ def compare(hilbert, row, disk):
                "--seq", row.seq, "--device", "cpu", *options, "--trace", trace]
     subprocess.run([*map(str, command)], check=True, stdout=subprocess.DEVNULL)
     planned = total(computing(trace))
-    hilbert.train(row.config, row.batch, row.seq, row.steps, predictions.ROUND_LIMIT,
+    count = min(row.steps, STEPS)
+    hilbert.train(row.config, row.batch, row.seq, count, predictions.ROUND_LIMIT,
                   [*options, "--trace", trace], ends=True)
-    steps = divide(computing(trace), row.steps)[1:]
+    steps = divide(computing(trace), count)[1:]
     fastest = min(steps, key=lambda step: sum(s["seconds"] for s in step))
     return table(row, planned, total(fastest))
 

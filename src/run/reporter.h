@@ -22,7 +22,7 @@ typedef struct hil_reporter_options {
    the page takes a run for killed that does not write. */
 double hil_reporter_pause(double work);
 /* Starts the thread, which replaces the page again and again. Owns `about`, the object of run.json,
- * also if it fails. */
+   also if it fails. */
 hil_status hil_reporter_open(hil_reporter **out, const hil_reporter_options *options,
                              json_t *about);
 /* Queues a line of metrics.jsonl, or a sentence for the user. Cheap. */

@@ -66,6 +66,10 @@ done
 two_cores
 run 0 plan $one --device-memory 180K --host-memory 200K --disk "$work/drive:16M" --cluster "$work/two_cores.json"
 grep -q '^fp32 gradient sums (offloaded) .* KiB$' "$work/out" || die "no sums: $(cat "$work/out")"
+# A percentage is one of the described machine's RAM: half of 8 GiB, of which 90% are used.
+run 0 plan $one --device-memory 50% --cluster "$work/two_cores.json"
+grep -q '^budget  *3.6 GiB  *3.6 GiB' "$work/out" || die "half of the RAM: $(grep '^budget' "$work/out")"
+run 0 plan $one --device-memory 180K --host-memory 200K --disk "$work/drive:16M" --cluster "$work/two_cores.json"
 # Durations as people read them, and one verdict.
 grep -qE '[0-9]e[+-]?[0-9]' "$work/out" && die "scientific notation: $(cat "$work/out")"
 [ "$(grep -c 'limit' "$work/out")" = 1 ] || die "not one verdict: $(cat "$work/out")"

@@ -5,7 +5,9 @@ GPU memory and DeepSpeed ZeRO-3 with offload to RAM, on one GPU.
     bench/bridge.py [--tokens 65536 16384] [--ways hilbert resident plain deepspeed] [--layers N ...]
 
 The first process compiles Python modules where they have no bytecode yet; start times are those of the
-later ones (PYTHONPYCACHEPREFIX, where the packages' folder cannot be written).
+later ones (PYTHONPYCACHEPREFIX, where the packages' folder cannot be written). A virtual machine that
+has just started gets RAM from its host at first use, which takes longer than all else: with --touch
+the time to start does not depend on which way comes first.
 
 Ways: `hilbert` has its states in RAM and --device-memory of the GPU; `resident` has all of them in
 GPU memory through the same hooks; `plain` is PyTorch alone, with fp32 masters; `kept` is `hilbert`
@@ -46,6 +48,8 @@ def options():
     p.add_argument("--heads", type=int, default=24)
     p.add_argument("--intermediate", type=int, default=8192)
     p.add_argument("--vocabulary", type=int, default=128256)
+    p.add_argument("--touch", type=float, default=0, metavar="GB",
+                   help="write to so much RAM before, and free it")
     p.add_argument("--device", default="cuda", help="cpu: to try this script on a small model")
     p.add_argument("--out", default="bridge.json")
     p.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)  # of one measurement
@@ -255,6 +259,15 @@ def run_way(o, way):
     return rows or [{"way": way, "tokens": o.tokens[0], "failed": run.returncode}]
 
 
+def touch(gigabytes):
+    """Writes to so much RAM by as many processes as there are cores, which then end."""
+    code = "import sys; all = bytearray(int(sys.argv[1])); all[::4096] = bytes(len(all[::4096]))"
+    each = str(int(gigabytes * 1e9 / os.cpu_count()))
+    for process in [subprocess.Popen([sys.executable, "-c", code, each])
+                    for _ in range(os.cpu_count())]:
+        process.wait()
+
+
 def main():
     o = options()
     o.tokens.sort(reverse=True)
@@ -263,6 +276,7 @@ def main():
         with attention(o):
             measure(o)
         return
+    touch(o.touch)
     rows = []
     for way in o.ways:
         rows += run_way(o, way)

@@ -150,8 +150,9 @@ static void linear(const hil_op_call *call, bool backward, int threads, hil_work
         w->bytes += bias;
         w->apart += BIAS_PASSES * bias;
         w->runs += 2;
+        w->kernels += VECTOR_KERNELS;
     }
-    if (call->params == 2) w->kernels += backward ? VECTOR_KERNELS : 1;
+    if (call->params == 2 && !backward) w->kernels += 1;
     make_fp8(w, call, (double)n * (double)k, backward);
 }
 

@@ -93,6 +93,9 @@ static void check_launches(void)
     call.params = 2;
     CHECK_NEAR(work_of(&call, true).kernels, 4, 0);
     CHECK_NEAR(work_of(&call, true).apart - apart, 2 * 512. * 1024 * 2, 0);
+    call.param[1].trainable = false;
+    CHECK_NEAR(work_of(&call, false).kernels, 2, 0);
+    CHECK_NEAR(work_of(&call, true).kernels, 2, 0);
     call.params = 1;
     call.param[0].tile_rows = 256;
     CHECK_NEAR(work_of(&call, false).kernels, 4, 0);
@@ -239,6 +242,17 @@ static void check_device_attention(void)
     double part = attention_on(2, 1024, 128, 0) / pairs_work(2, 1024, 128);
     CHECK(part > 1.3 && part < 1.7);
     CHECK(attention_on(1, 1024, 64, 0) > 1.1 * attention_on(1, 1024, 128, 0) / 2);
+    /* A window hides two ends of as many keys as a sequence of its length has at most, which hides
+       one of half as many on average. */
+    const hil_attention_size slides = {1, 32768, 8, 8, 128, 0, 1024},
+                             whole = {1, 1024, 8, 8, 128, 0, 0},
+                             beyond = {1, 1024, 8, 8, 128, 0, 1024};
+    double per_pair =
+        hil_attention_device_work(&slides, false) / hil_attention_flops(&slides, false);
+    double expected = hil_attention_device_work(&whole, false) / hil_attention_flops(&whole, false);
+    CHECK_NEAR(per_pair, expected, 0.02 * expected);
+    CHECK_NEAR(hil_attention_device_work(&beyond, false), hil_attention_device_work(&whole, false),
+               0);
 }
 
 /* Threads compute blocks: what the probe measures counts as its pairs, shorter sequences and

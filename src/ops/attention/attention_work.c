@@ -99,7 +99,10 @@ double hil_attention_work(const hil_attention_size *s, bool backward)
 
 double hil_attention_device_work(const hil_attention_size *s, bool backward)
 {
-    double seen = s->queries > 0 ? 2 * count_pairs(s) / (double)s->queries : PROBED_KEYS;
+    double seen = s->queries > 0 ? count_pairs(s) / (double)s->queries : PROBED_KEYS;
+    bool slides = s->window > 0 && s->window < s->past + s->queries;
+    if (!slides)
+        seen *= 2; /* the last query sees twice the mean, and one of the two ends is whole */
     double hidden = (1 + HIDDEN_KEYS / fmax(seen, 1)) / (1 + HIDDEN_KEYS / PROBED_KEYS);
     return hil_attention_flops(s, backward) * hidden * (s->dim <= SMALL_HEAD ? SMALL_HEAD_TIME : 1);
 }

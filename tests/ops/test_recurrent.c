@@ -242,6 +242,20 @@ static void check_space(int64_t length, int64_t groups, int64_t dim, int64_t hea
     op_check_fp32(c);
 }
 
+static void check_floors(void)
+{
+    const double wrong[] = {5, NAN};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
+        hil_channel_delta_attr attr = {.rule = {.key_heads = 2, .key_dim = 3}, .floor = wrong[i]};
+        op_case c = {.op = &hil_op_channel_delta,
+                     .attr = &attr,
+                     .ins = 4,
+                     .params = 2,
+                     .in_shape = {{3, {1, 5, 20}}, {3, {1, 5, 2}}, {3, {1, 5, 6}}, {2, {1, 5}}}};
+        OP_REFUSED(&c, "the floor of its decays is");
+    }
+}
+
 static void check_refused(void)
 {
     hil_delta_attr attr = {.key_heads = 2, .key_dim = 3};
@@ -396,6 +410,7 @@ int main(void)
     check_space(40, 2, 3, 4, 5);
     check_space(150, 1, 4, 9, 2);
     check_space(1, 1, 2, 1, 1);
+    check_floors();
     check_refused();
     return 0;
 }

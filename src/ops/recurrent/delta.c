@@ -33,6 +33,11 @@ static hil_status infer_heads(const hil_op_call *call)
                         "%lld of values",
                         call->op->name, hil_infer_shape_text(x).text, (long long)attr->key_heads,
                         (long long)attr->key_dim, (long long)heads);
+    const hil_channel_delta_attr *channels = hil_delta_by_channel(call) ? call->attr : NULL;
+    if (channels && !(channels->floor <= 0))
+        return hil_fail(HIL_ERR_USAGE,
+                        "%s: the floor of its decays is %g: it must be below 0, or 0",
+                        call->op->name, channels->floor);
     HIL_TRY(hil_infer_vector(call, 0, heads));
     return hil_infer_vector(call, 1, heads * decays);
 }

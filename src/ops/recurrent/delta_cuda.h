@@ -41,7 +41,7 @@ typedef struct hil_delta_job {
        product of what they become. */
     float *q_scale, *k_scale, *match;
     /* Of every position and head, (B, T, H), as in hil_delta_inputs; `keep`, (B, T, H D) by
-       channel, is 0 where a document begins. By channel there are no others. */
+       channel, is 0 where a document begins. By channel there is no `slope` and no `decay`. */
     float *beta, *keep, *slope, *decay;
     hil_view out;
     float *saved;       /* (B, H, chunks, D V); NULL: not wanted */

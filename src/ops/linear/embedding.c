@@ -29,12 +29,18 @@ typedef struct job {
     int64_t first, last;
 } job;
 
+/* What is added to ids. */
+static int64_t shift_of(const hil_op_call *call)
+{
+    const hil_embedding_attr *attr = call->attr;
+    return attr ? attr->shift : 0;
+}
+
 /* The row of the table at place r. */
 static int64_t row_at(const hil_op_call *call, int64_t r)
 {
-    const hil_embedding_attr *attr = call->attr;
     const int32_t *ids = call->in[0].data;
-    return ids[r] + (attr ? attr->shift : 0);
+    return ids[r] + shift_of(call);
 }
 
 static job tile_job(const hil_op_call *call, int64_t tile)
@@ -60,11 +66,12 @@ static void copy_rows(void *context, int64_t task, int thread)
 
 static hil_status check_ids(const hil_op_call *call, int64_t count)
 {
+    int64_t shift = shift_of(call);
     for (int64_t r = 0; r < count; ++r) {
         int64_t row = row_at(call, r);
         if (row < 0 || row >= call->param[0].rows)
             return hil_fail(HIL_ERR_INPUT, "embedding: id %lld is outside the table of %lld rows",
-                            (long long)row, (long long)call->param[0].rows);
+                            (long long)(row - shift), (long long)(call->param[0].rows - shift));
     }
     return HIL_OK;
 }

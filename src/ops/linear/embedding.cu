@@ -27,7 +27,7 @@ static __global__ void __launch_bounds__(THREADS) copy_rows(const gather g)
     if (i >= g.count * g.runs) return;
     int64_t r = i / g.runs, col = i % g.runs * HIL_WIDE, id = g.ids[r] + g.shift;
     if (id < g.first || id >= g.last) {
-        if (id < 0 || id >= g.rows) hil_fault_report(g.fault, id, g.rows);
+        if (id < 0 || id >= g.rows) hil_fault_report(g.fault, id - g.shift, g.rows - g.shift);
         return;
     }
     float x[HIL_WIDE];

@@ -52,7 +52,7 @@ static hil_status weight_norms(hil_tape *t, const hil_adapter *a, hil_param *wei
     hil_kv_cache *cache = c->cache;
     if (c->mode != HIL_MODE_GENERATE) return compute_norms(t, a, weight, norms);
     size_t slot = cache->next_norm++;
-    HIL_TRY(hil_tape_check_slot(cache, slot));
+    HIL_TRY(hil_tape_check_slot(cache, slot, "matrices with DoRA: merge the adapter first"));
     hil_tensor kept = {HIL_F32, {1, {hil_param_spec_of(weight)->shape.dim[0]}}, NULL};
     if (slot < cache->norms) {
         kept.data = cache->norm[slot];

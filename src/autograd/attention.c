@@ -14,7 +14,7 @@ static hil_status cache_slot(hil_tape *t, const hil_shape *shape, hil_cached_att
         return hil_fail(HIL_ERR_USAGE, "the key/value cache holds %lld positions, no more",
                         (long long)cache->positions);
     size_t slot = cache->next++;
-    HIL_TRY(hil_tape_check_slot(cache, slot));
+    HIL_TRY(hil_tape_check_slot(cache, slot, "attentions"));
     if (slot == cache->count) {
         size_t bytes = (size_t)(shape->dim[0] * cache->positions * shape->dim[2] * shape->dim[3]) *
                        hil_dtype_size(t->context->compute);

@@ -12,7 +12,7 @@ static hil_status state_slot(hil_tape *t, size_t bytes, const void **state, void
 {
     hil_kv_cache *cache = t->context->cache;
     size_t slot = cache->next_state++;
-    HIL_TRY(hil_tape_check_slot(cache, slot));
+    HIL_TRY(hil_tape_check_slot(cache, slot, "recurrences"));
     if (slot == cache->states) {
         HIL_TRY(hil_buffers_take(t->context->buffers, bytes, &cache->state[0][slot]));
         hil_status status = hil_buffers_take(t->context->buffers, bytes, &cache->state[1][slot]);

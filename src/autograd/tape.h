@@ -79,13 +79,14 @@ typedef struct hil_kv_cache {
     int64_t before;                        /* how many the other one has; -1: it is not whole */
 } hil_kv_cache;
 
-/* Fails if a pass has more calls of a kind than the cache has slots: the model decides that. */
-static inline hil_status hil_tape_check_slot(const hil_kv_cache *cache, size_t slot)
+/* Fails if a pass has more calls of a kind, `what`, than the cache has slots: the model decides
+   that. */
+static inline hil_status hil_tape_check_slot(const hil_kv_cache *cache, size_t slot,
+                                             const char *what)
 {
     if (slot < cache->capacity) return HIL_OK;
-    return hil_fail(HIL_ERR_USAGE,
-                    "generation takes models of at most %zu attentions or recurrences",
-                    cache->capacity);
+    return hil_fail(HIL_ERR_USAGE, "generation takes models of at most %zu %s", cache->capacity,
+                    what);
 }
 
 /* One micro-batch. Borrows its arrays. */

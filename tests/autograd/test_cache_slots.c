@@ -71,6 +71,6 @@ int main(void)
 {
     const int most = SLOTS / BLOCKS;
     CHECK_FAILS(open_with(most + 1, 0), HIL_ERR_USAGE, "at most 16384 attentions");
-    CHECK_FAILS(open_with(1, most + 1), HIL_ERR_USAGE, "at most 16384 attentions");
+    CHECK_FAILS(open_with(1, most + 1), HIL_ERR_USAGE, "at most 16384 recurrences");
     return 0;
 }

@@ -203,10 +203,13 @@ static hil_status run_all(hil_op_call *call, const sizes *s, hil_cuda_grouped *g
 static __global__ void __launch_bounds__(THREADS)
     clear_rows(const int32_t *begin, int64_t rows, int64_t cols, const hil_view x)
 {
-    int64_t at = *begin * cols + ((int64_t)blockIdx.x * THREADS + threadIdx.x);
+    int64_t first = *begin * cols, last = rows * cols;
+    int64_t run = first / HIL_WIDE + (int64_t)blockIdx.x * THREADS + threadIdx.x;
     float zero[HIL_WIDE] = {};
-    for (; at < rows * cols; at += (int64_t)gridDim.x * THREADS)
-        hil_wide_write(x, at, 1, zero, false);
+    for (; run * HIL_WIDE < last; run += (int64_t)gridDim.x * THREADS) {
+        int64_t at = max(run * HIL_WIDE, first);
+        hil_wide_store(x, at, (int)(min((run + 1) * HIL_WIDE, last) - at), zero);
+    }
 }
 
 static hil_status clear_rest(const hil_op_call *call, const sizes *s, const hil_tensor *x)

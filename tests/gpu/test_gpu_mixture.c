@@ -100,6 +100,9 @@ static void check_groups(int64_t rows, int64_t experts, int64_t groups, int64_t 
     attr.by_logits = true;
     c.name = "route by logits with a bias";
     gpu_check_dtypes(c);
+    attr.groups = groups, attr.pairs = false;
+    c.name = "route by logits from groups";
+    gpu_check_dtypes(c);
 }
 
 /* One tile at a time, in the CPU's order; then some at once, then many. Experts after the first

@@ -153,6 +153,7 @@ int main(void)
          .groups_chosen = 2,
          .scale = 2.5},
         {.chosen = CHOSEN, .sigmoid = true, .by_logits = true, .normalized = true},
+        {.chosen = CHOSEN, .sigmoid = true, .by_logits = true, .groups = 4, .groups_chosen = 2},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i)
         for (int params = 0; params < 2; ++params) check_route(&cases[i], params);

@@ -2,6 +2,14 @@
 # models.sh - for tests of every golden model on a GPU: losses of two steps in fp32 are the CPU's within
 # rounding, and so is the loss that eval computes then. Needs cli/lib.sh. `jobs` models at a time.
 
+# compare LIMIT: the numbers in the files cpu and cuda, line by line, are losses that differ by at most LIMIT.
+compare()
+{
+    paste "$work/cpu" "$work/cuda" | awk -v limit="$1" '
+        { d = $1 - $2; if (NF != 2 || !($1 > 0) || !($2 > 0) || d > limit || d < -limit) exit 1 }
+        END { if (NR == 0) exit 1 }'
+}
+
 # losses DEVICE MODEL DATA
 losses()
 {
@@ -21,14 +29,14 @@ check_golden()
     losses cpu "$model" "$data" >"$work/cpu"
     losses cuda "$model" "$data" >"$work/cuda"
     [ "$(wc -l <"$work/cuda")" = 2 ] || die "$model: $(cat "$work/err")"
-    paste "$work/cpu" "$work/cuda" | awk '{ d = $1 - $2; if (d > 1e-5 || d < -1e-5) exit 1 }' ||
+    compare 1e-5 ||
         die "$model: $(paste "$work/cpu" "$work/cuda")"
     for device in cpu cuda; do
         run 0 eval --model "$work/out-$device" --data "$data" --seq 24 --dtype fp32 --device "$device" \
             --device-memory 64M --json
         number loss >"$work/$device"
     done
-    paste "$work/cpu" "$work/cuda" | awk '{ d = $1 - $2; if (d > 1e-4 || d < -1e-4) exit 1 }' ||
+    compare 1e-4 ||
         die "$model, eval: $(paste "$work/cpu" "$work/cuda")"
     rm -r "$work"
     echo "$model: ok"

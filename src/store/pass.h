@@ -6,7 +6,8 @@
 #include "store/param.h"
 
 /* A pass is one run of the engine: a training step, a loss, or a forward that generates. Each kind
-   has its own order of uses. */
+   has its own order of uses. All ranks begin a pass together: one that fails to must tell the
+   others (hil_comm_fail). */
 typedef enum hil_pass { HIL_PASS_TRAIN, HIL_PASS_LOSS, HIL_PASS_GENERATE, HIL_PASSES } hil_pass;
 hil_status hil_store_pass_begin(hil_store *store, hil_pass pass);
 /* Marks a point that every pass of this kind reaches: see [Note: repair] in order.h. */

@@ -15,6 +15,7 @@ hil_status hil_param_store_begin(hil_param_store *store, hil_param_store_pass pa
     hil_status status = hil_store_pass_begin(
         store->states, pass == HIL_PARAM_STORE_TRAIN ? HIL_PASS_TRAIN : HIL_PASS_LOSS);
     if (status != HIL_OK) {
+        hil_comm_fail(store->comm, status);
         hil_store_pass_drop(store->states);
         return status;
     }

@@ -119,16 +119,19 @@ static hil_micro slice(const hil_trainer *t, const hil_batch *b, const float *re
 }
 
 /* Makes losses of positions from the log probabilities of the batch's documents, if those come with
-   it. */
-static hil_status refer(hil_trainer *t, const hil_batch *b, const double *logp, hil_losses *out)
+   it. *losses: NULL if they do not; borrowed from `memory` until its next use. */
+static hil_status refer(hil_trainer *t, const hil_batch *b, const double *logp, hil_losses *memory,
+                        const float **losses)
 {
     const hil_preference_loss *loss = &t->options.preference;
+    *losses = NULL;
     if (!hil_reference_wanted(loss->kind) || !loss->precomputed) return HIL_OK;
     if (!logp)
         return hil_fail(HIL_ERR_USAGE,
                         "the batch has no log probabilities of its answers under the reference");
-    HIL_TRY(HIL_GROW(&out->value, &out->room, b->sequences * b->length));
-    hil_pairs_spread(b, logp, out->value);
+    HIL_TRY(HIL_GROW(&memory->value, &memory->room, b->sequences * b->length));
+    hil_pairs_spread(b, logp, memory->value);
+    *losses = memory->value;
     return HIL_OK;
 }
 
@@ -199,16 +202,16 @@ static hil_status cut(hil_trainer *t, const hil_batch *given, int64_t micro_batc
 {
     hil_stepping *s = &t->now;
     hil_batch *b = &s->batch;
+    const float *reference;
     HIL_TRY(complete(t, given, b));
-    HIL_TRY(refer(t, b, b->reference, &t->reference));
+    HIL_TRY(refer(t, b, b->reference, &t->reference, &reference));
     if (micro_batch < 1 || micro_batch > b->sequences) micro_batch = b->sequences;
     s->micro_batch = micro_batch;
     s->micros = (b->sequences + micro_batch - 1) / micro_batch;
     HIL_TRY(HIL_GROW(&t->micro, &t->micro_room, s->micros));
     for (int64_t m = 0; m < s->micros; ++m) {
         int64_t first = m * micro_batch, rest = b->sequences - first;
-        t->micro[m] =
-            slice(t, b, t->reference.value, first, rest < micro_batch ? rest : micro_batch);
+        t->micro[m] = slice(t, b, reference, first, rest < micro_batch ? rest : micro_batch);
     }
     s->counted = s->tokens = predicted(b);
     if (!prefers(t)) return HIL_OK;
@@ -224,13 +227,13 @@ static hil_status add_mismatched(hil_trainer *t, const hil_batch *b, int64_t mic
 {
     int64_t n = b->sequences * b->length;
     hil_batch other;
+    const float *reference;
     HIL_TRY(HIL_GROW(&t->mismatched, &t->mismatched_room, 4 * n));
     hil_pairs_mismatch(b, t->mismatched, &other);
-    HIL_TRY(refer(t, &other, b->mismatched_reference, &t->mismatched_reference));
+    HIL_TRY(refer(t, &other, b->mismatched_reference, &t->mismatched_reference, &reference));
     for (int64_t at = 0; at < b->sequences; at += micro_batch) {
         int64_t rest = b->sequences - at;
-        hil_micro micro = slice(t, &other, t->mismatched_reference.value, at,
-                                rest < micro_batch ? rest : micro_batch);
+        hil_micro micro = slice(t, &other, reference, at, rest < micro_batch ? rest : micro_batch);
         double loss, numbers[HIL_PREFERENCES];
         HIL_TRY(hil_engine_loss(t->engine, &micro, &loss));
         hil_engine_numbers(t->engine, numbers);
@@ -389,10 +392,11 @@ hil_status hil_trainer_step(hil_trainer *t, const hil_batch *given, int64_t micr
 static hil_status find_loss(hil_trainer *t, const hil_batch *given, hil_step_result *result)
 {
     hil_batch batch;
+    const float *reference;
     HIL_TRY(hil_trainer_check(t, given));
     HIL_TRY(complete(t, given, &batch));
-    HIL_TRY(refer(t, &batch, batch.reference, &t->reference));
-    hil_micro micro = slice(t, &batch, t->reference.value, 0, batch.sequences);
+    HIL_TRY(refer(t, &batch, batch.reference, &t->reference, &reference));
+    hil_micro micro = slice(t, &batch, reference, 0, batch.sequences);
     int64_t tokens = predicted(&batch);
     double sum, numbers[HIL_PREFERENCES] = {0};
     if (t->options.preference.kind == HIL_PREFER_KTO && !t->kl_given) {

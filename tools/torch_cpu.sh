@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # torch_cpu.sh - a PyTorch for tests without a GPU: tools/torch_cpu.sh FOLDER makes FOLDER/python, an interpreter
 # with PyTorch, numpy and pytest. The package index has PyTorch for CUDA only (about 0.5 GB), whose libraries of
-# NVIDIA are 3 GB more: instead of these it gets empty ones, in which every function fails.
+# NVIDIA are 3 GB more: instead of these it gets empty ones, in which every function fails. Messages of errors
+# are strings, so that PyTorch raises an exception; transformers catches some.
 set -euo pipefail
 
 [ $# = 1 ] || { echo "usage: tools/torch_cpu.sh FOLDER" >&2; exit 2; }
@@ -23,7 +24,8 @@ readelf -d -- *.so | sed -nE 's/.*NEEDED.*\[(lib(cu|nv|nccl)[^]]*)\]/\1/p' | sor
     version=$(version_of "$library")
     # Symbols without a version, and those of libraries without versions, are all in libcudart.
     awk -F@ -v v="${version:-none}" -v rest="${library%%.*}" '$2 == v || (NF == 1 && rest == "libcudart") {
-        print "int " $1 "(void) { return 100; }" }' "$folder/symbols" > "$folder/stub.c"
+        if ($1 ~ /^cudaGetError(String|Name)$/) print "char *" $1 "(int error) { return \"no CUDA\"; }"
+        else print "int " $1 "(void) { return 100; }" }' "$folder/symbols" > "$folder/stub.c"
     echo "${version:-NONE} { global: *; };" > "$folder/stub.map"
     cc -w -shared -fPIC "$folder/stub.c" -Wl,--version-script="$folder/stub.map" -Wl,-soname,"$library" -o "$stubs/$library"
 done

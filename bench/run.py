@@ -164,7 +164,7 @@ class Bench:
     def generate_hilbert(self, model, dtype):
         """As in peer_generate.py: the rate of all tokens after the first."""
         def seconds(tokens):
-            return self.run([HILBERT, "generate", "--model", model, "--tokenizer", "bytes",
+            return self.run([HILBERT, "generate", "--model", model,
                              "--prompt", PROMPT,
                              "--max-tokens", str(tokens), "--temperature", "0", "--dtype", dtype,
                              "--threads", str(self.args.threads)])[1]

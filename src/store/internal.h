@@ -149,6 +149,7 @@ struct hil_store {
     bool adapted; /* some parameter belongs to an adapter */
     hil_param **params;
     size_t count, capacity;
+    size_t *name, names; /* a hash table by name: 1 + index in params; 0: empty */
     hil_unit *unit;
     size_t units, units_room;
     hil_declared *declared;

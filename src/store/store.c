@@ -10,6 +10,7 @@
 #include "store/worker.h"
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -31,7 +32,31 @@ void hil_store_destroy(hil_store *store)
         hil_free(store->params[i]);
     }
     hil_free(store->params);
+    hil_free(store->name);
     hil_free(store);
+}
+
+/* Where the table of names has this one, or would have it: half of its places are empty. */
+static size_t *name_at(const hil_store *store, const char *name)
+{
+    size_t mask = store->names - 1, i = (size_t)hil_hash(0, name, strlen(name)) & mask;
+    while (store->name[i] && strcmp(store->params[store->name[i] - 1]->name, name) != 0)
+        i = (i + 1) & mask;
+    return &store->name[i];
+}
+
+/* Makes place for one more name. */
+static hil_status grow_names(hil_store *store)
+{
+    enum { LEAST = 64 };
+    if (2 * (store->count + 1) <= store->names) return HIL_OK;
+    size_t *table, names = store->names ? 2 * store->names : LEAST;
+    HIL_TRY(HIL_ALLOC(names, &table));
+    hil_free(store->name);
+    store->name = table;
+    store->names = names;
+    for (size_t i = 0; i < store->count; ++i) *name_at(store, store->params[i]->name) = i + 1;
+    return HIL_OK;
 }
 
 hil_status hil_store_add(hil_store *store, const hil_param_spec *spec, hil_param **out)
@@ -47,6 +72,7 @@ hil_status hil_store_add(hil_store *store, const hil_param_spec *spec, hil_param
             elements > INT64_MAX / 64)
             return hil_fail(HIL_ERR_INPUT, "parameter %s is too large", spec->name);
     HIL_TRY(HIL_GROW(&store->params, &store->capacity, store->count + 1));
+    HIL_TRY(grow_names(store));
     hil_param *p;
     HIL_TRY(HIL_ALLOC(1, &p));
     hil_status status = hil_text_copy(spec->name, &p->name);
@@ -63,6 +89,7 @@ hil_status hil_store_add(hil_store *store, const hil_param_spec *spec, hil_param
     p->numbers = spec->no_decay ? 0 : 1;
     store->adapted |= spec->adapter;
     store->params[store->count++] = p;
+    *name_at(store, p->name) = store->count;
     *out = p;
     return HIL_OK;
 }
@@ -294,9 +321,8 @@ hil_param *hil_store_at(const hil_store *store, size_t i)
 
 hil_param *hil_store_find(const hil_store *store, const char *name)
 {
-    for (size_t i = 0; i < store->count; ++i)
-        if (strcmp(store->params[i]->name, name) == 0) return store->params[i];
-    return NULL;
+    size_t number = store->names ? *name_at(store, name) : 0;
+    return number ? store->params[number - 1] : NULL;
 }
 
 size_t hil_param_index(const hil_param *param)

@@ -349,6 +349,7 @@ static hil_status begin(hil_engine **out, hil_model *model, const hil_engine_opt
                                .store = model->store,
                                .compute = options->compute,
                                .speeds = options->speeds,
+                               .share = options->share,
                                .preference = options->preference,
                                .input = &e->input,
                                .spans = &e->spans,

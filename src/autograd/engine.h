@@ -25,6 +25,8 @@ typedef struct hil_engine_options {
     bool prefetch;            /* of what the next visits read */
     hil_comm *comm;           /* borrowed; shows what this rank does. NULL: one rank */
     const hil_speeds *speeds; /* borrowed; in a rehearsal only */
+    const double
+        *share; /* borrowed: of an operation's seconds in each segment; NULL: all of them */
     hil_preference_loss preference;
     /* Called at every renewal, on the caller's thread, or NULL. *again, false before: the
        micro-batches since the last renewal run once more. */

@@ -83,6 +83,13 @@ static hil_status take_expanded(hil_request *r, int param, hil_param *p, int64_t
     return HIL_OK;
 }
 
+/* Advances the clock of a rehearsal. */
+static void spend(const hil_tape *tape, double seconds)
+{
+    const hil_context *c = tape->context;
+    hil_links_compute(c->links, c->share ? c->share[tape->segment] * seconds : seconds);
+}
+
 static hil_status expand(hil_request *r, int param, hil_param *p, int64_t number, const void **data)
 {
     const hil_context *c = r->tape->context;
@@ -96,8 +103,7 @@ static hil_status expand(hil_request *r, int param, hil_param *p, int64_t number
     if (kept && kept->writes == hil_param_writes(p)) return HIL_OK;
     if (kept) kept->writes = hil_param_writes(p);
     if (hil_pool_is_dry(c->pool)) {
-        if (c->speeds)
-            hil_links_compute(c->links, hil_cost_expand(&tile, hil_tensor_bytes(&out), c->speeds));
+        if (c->speeds) spend(r->tape, hil_cost_expand(&tile, hil_tensor_bytes(&out), c->speeds));
         return HIL_OK;
     }
     if (c->device)
@@ -255,7 +261,7 @@ void hil_tape_spend(const hil_tape *tape, const hil_op_call *call, bool backward
     if (!c->speeds || !hil_pool_is_dry(c->pool)) return;
     hil_work work;
     hil_op_work(call, backward, (int)c->speeds->threads, &work);
-    hil_links_compute(c->links, hil_cost_seconds(&work, c->speeds, c->compute));
+    spend(tape, hil_cost_seconds(&work, c->speeds, c->compute));
 }
 
 static hil_status run_forward(const hil_tape *tape, hil_op_call *call)

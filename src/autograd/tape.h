@@ -139,6 +139,7 @@ typedef struct hil_context {
     const hil_spans *spans;   /* of operations */
     hil_links *links;         /* whose clock a rehearsal advances */
     const hil_speeds *speeds; /* NULL: no rehearsal */
+    const double *share;      /* of an operation's seconds, in each segment; NULL: all of them */
     hil_kv_cache *cache;      /* HIL_MODE_GENERATE */
     hil_batch_input *input;   /* copies the output to the host */
     /* head_loss writes here, fp32: the logits, or HIL_MODE_LOSSES: the losses. */

@@ -32,11 +32,13 @@ typedef struct hil_outline_segment {
     int64_t count; /* segments that it stands for: [Note: representative layers]; 0: 1 */
 } hil_outline_segment;
 
-/* [Note: representative layers] The layers of a very large model are many and alike. For a machine
-   that is only described, a model of fewer layers is rehearsed, and each of its layers stands for
-   several neighbours: states take as many times the room when they are placed, what forward keeps
-   does as well, and bytes and seconds of a step grow with the number of elements. A layer of such a
-   model has hundreds of tiles, so that the first and the last ones matter little. */
+/* [Note: representative layers] The layers of a very large model are many, and of few kinds. For a
+   machine that is only described, a model of fewer layers is rehearsed, and each of its layers
+   stands for several of its kind: states take as many times the room when they are placed, what
+   forward keeps does as well, and bytes of a step grow with the number of elements. So do its
+   seconds: on the clock, operations take a part of theirs, so that those of every segment grow to
+   as many times as it stands for. A layer of such a model has hundreds of tiles, so that the first
+   and the last ones matter little. */
 
 /* Borrows the units and segments. */
 typedef struct hil_outline {

@@ -16,13 +16,12 @@
 
 #define PLAN_MEMORY ((uint64_t)64 << 20) /* most memory for measuring when there is no run */
 
-/* Layer i of the model's `own` stands for as many of all `layers`. */
-static void set_represented(hil_planned *out, int64_t layers)
+/* Embedding and head stand for themselves. */
+static void set_represented(hil_planned *out, const int64_t *stands)
 {
-    int64_t own = (int64_t)out->outline.segments - 2; /* embedding and head stand for themselves */
-    for (int64_t i = 0; i < own; ++i) {
-        hil_outline_segment *segment = &out->segment[i + 1];
-        segment->count = (i + 1) * layers / own - i * layers / own;
+    for (size_t i = 1; i + 1 < out->outline.segments; ++i) {
+        hil_outline_segment *segment = &out->segment[i];
+        segment->count = stands[i - 1];
         for (size_t u = 0; u < segment->units; ++u)
             out->unit[segment->unit[u]].count = segment->count;
     }
@@ -34,6 +33,7 @@ static hil_status outline_model(const hil_plan_request *r, hil_planned *out)
     size_t units = hil_store_units(store), segments = r->model->count;
     HIL_TRY(HIL_ALLOC(units, &out->unit));
     HIL_TRY(HIL_ALLOC(segments, &out->segment));
+    HIL_TRY(HIL_ALLOC(segments, &out->share));
     for (size_t u = 0; u < units; ++u) {
         hil_outline_unit *unit = &out->unit[u];
         char name[HIL_UNIT_NAME];
@@ -62,7 +62,7 @@ static hil_status outline_model(const hil_plan_request *r, hil_planned *out)
         .lanes = hil_store_lanes(store),
         .matrix = hil_store_matrix_bytes(store),
     };
-    if (r->layers) set_represented(out, r->layers);
+    if (r->stands) set_represented(out, r->stands);
     return HIL_OK;
 }
 
@@ -194,6 +194,21 @@ static hil_speeds speeds_of(const hil_planned *planned)
     return speeds;
 }
 
+/* Tells the rehearsal what its layers stand for. */
+static void represent(hil_planned *out, hil_rehearsal *rehearsal)
+{
+    size_t segments = out->outline.segments;
+    double layers = 0;
+    rehearsal->growth = hil_outline_growth(&out->outline);
+    for (size_t i = 0; i < segments; ++i) {
+        double times = (double)hil_outline_times(out->segment[i].count);
+        out->share[i] = times / rehearsal->growth;
+        if (i > 0 && i + 1 < segments) layers += times;
+    }
+    rehearsal->layers = layers / (double)(segments - 2);
+    rehearsal->share = out->share;
+}
+
 static hil_status choose(const hil_plan_request *r, const hil_observer *observer, hil_planned *out)
 {
     hil_speeds speeds = speeds_of(out);
@@ -213,10 +228,7 @@ static hil_status choose(const hil_plan_request *r, const hil_observer *observer
                  .observer = observer,
                  .outline = &out->outline,
                  .begun_at = hil_clock_now()};
-    if (r->layers) {
-        w.rehearsal.growth = hil_outline_growth(&out->outline);
-        w.rehearsal.layers = (double)r->layers / (double)(out->outline.segments - 2);
-    }
+    if (r->stands) represent(out, &w.rehearsal);
     hil_planner planner = {
         .outline = &out->outline,
         .budget = less(out->budget, r->spare),
@@ -328,6 +340,7 @@ void hil_planned_free(hil_planned *planned)
     hil_plan_free(&planned->plan);
     hil_free(planned->unit);
     hil_free(planned->segment);
+    hil_free(planned->share);
 }
 
 static hil_status add_json(hil_facts *facts, const char *name, const json_t *value)

@@ -36,8 +36,9 @@ typedef struct hil_plan_request {
     bool hypothetical;
     const hil_gpu *gpu;         /* GPU that `device` simulates; NULL: none */
     const hil_cluster *cluster; /* whose speeds are taken; `gpu` is its GPU; NULL: none */
-    int64_t layers; /* that those of the model stand for: [Note: representative layers] in
-                       outline.h; 0: themselves */
+    /* How many layers each of the model's stands for, or NULL: for itself.
+       [Note: representative layers] in outline.h. */
+    const int64_t *stands;
 } hil_plan_request;
 
 /* A plan and its inputs. Owns them. */
@@ -46,6 +47,7 @@ typedef struct hil_planned {
     hil_outline outline;
     hil_outline_unit *unit;
     hil_outline_segment *segment;
+    double *share;     /* of hil_rehearsal */
     hil_budget budget; /* `tokens` already subtracted */
     size_t tokens;     /* host bytes of a batch's tokens */
     hil_machine machine;

@@ -251,6 +251,7 @@ static hil_status open_stage(stage *s)
                                  .offloaded = plan->offloaded,
                                  .prefetch = plan->prefetch,
                                  .speeds = r->speeds,
+                                 .share = r->share,
                                  .preference = r->preference,
                                  .renewed = note_renewal,
                                  .context = s};

@@ -22,7 +22,10 @@ typedef struct hil_rehearsal {
     const char *trace; /* file for the timeline of the second step, NULL: none */
     /* See [Note: representative layers] in outline.h; 0 and 1: each layer stands for itself. */
     double growth; /* of the elements */
-    double layers; /* that each layer stands for */
+    double layers; /* that each layer stands for, on average */
+    /* The step's seconds are those of the clock times `growth`. So of those of an operation in
+       segment i the clock takes share[i]; NULL: all. */
+    const double *share;
 } hil_rehearsal;
 
 /* Finds the order of use, then runs two steps as the real run will, with the plan's window, ring,

@@ -12,6 +12,7 @@
 #include "plan/plan_print.h"
 #include "plan/plan_report.h"
 #include "run/generator.h"
+#include "run/layers.h"
 #include "run/trial.h"
 #include "run/train.h"
 #include "store/store.h"
@@ -40,6 +41,7 @@ typedef struct show {
     hil_preference_loss preference;
     const hil_trial *trial;
     int64_t layers, parameters, active; /* of the model that is asked for */
+    int64_t *stands; /* how many of those each layer stands for; NULL: for itself */
     hil_planned planned;
 } show;
 
@@ -75,25 +77,14 @@ static uint64_t cache_bytes(const show *s)
            hil_dtype_size(s->dtype);
 }
 
-/* Makes the model one of `layers` layers, whose kinds repeat. */
-static void repeat_layers(hil_config *c, int64_t layers)
-{
-    uint64_t *kinds[] = {c->mixture.dense, c->slides, c->still};
-    for (int64_t n = c->layers; n < layers; ++n)
-        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; ++k) {
-            int64_t like = n % c->layers;
-            uint64_t bit = kinds[k][like / 64] >> (like % 64) & 1;
-            kinds[k][n / 64] = (kinds[k][n / 64] & ~((uint64_t)1 << (n % 64))) | bit << (n % 64);
-        }
-    c->layers = layers;
-}
-
 /* Makes all but the vocabulary, the positions and the size of a head `times` as wide. */
 static void widen(hil_config *c, int64_t times)
 {
-    int64_t *const sizes[] = {&c->hidden,        &c->intermediate,  &c->heads,
-                              &c->kv_heads,      &c->mixture.width, &c->mixture.shared,
-                              &c->latent.q_rank, &c->latent.kv_rank};
+    int64_t *const sizes[] = {&c->hidden,         &c->intermediate,    &c->heads,
+                              &c->kv_heads,       &c->varied.kv_heads, &c->mixture.width,
+                              &c->mixture.shared, &c->mixture.latent,  &c->latent.q_rank,
+                              &c->latent.kv_rank, &c->delta.heads,     &c->delta.key_heads,
+                              &c->mamba.heads};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) *sizes[i] *= times;
 }
 
@@ -119,36 +110,26 @@ static int64_t count_active(const show *s)
     return (int64_t)count;
 }
 
-/* Whether all layers are of one kind. */
-static bool are_alike(const hil_config *c)
-{
-    const uint64_t *const kinds[] = {c->mixture.dense, c->slides, c->still};
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; ++k)
-        for (int64_t n = 1; n < c->layers; ++n)
-            if ((kinds[k][n / 64] >> (n % 64) & 1) != (kinds[k][0] & 1)) return false;
-    return true;
-}
-
-/* Layers of the model to rehearse: fewer than it has if they are alike, the machine is only
-   described, and their tiles are many. */
+/* Layers of the model to rehearse: fewer than it has if the machine is only described, their tiles
+   are many, and none reads what an earlier one computed. */
 static int64_t layers_of(const show *s)
 {
     int64_t layers = s->source.config.layers, units = 0;
-    bool alike = s->trial->cluster && !takes_layout(s) && !s->options->plan &&
+    bool thins = s->trial->cluster && !takes_layout(s) && !s->options->plan &&
                  !s->source.adapter.root && (int64_t)s->model->count == layers + 2 &&
-                 are_alike(&s->source.config);
-    for (size_t i = 0; i < hil_store_count(s->model->store) && alike; ++i) {
+                 !s->source.config.varied.reusing;
+    for (size_t i = 0; i < hil_store_count(s->model->store) && thins; ++i) {
         int64_t elements = hil_param_elements(hil_store_at(s->model->store, i));
         units += 1 + elements / (int64_t)(s->options->tile_size / hil_dtype_size(s->dtype) + 1);
     }
-    if (!alike || units <= UNITS_MOST) return layers;
+    if (!thins || units <= UNITS_MOST) return layers;
     int64_t fewer = (int64_t)((double)layers * UNITS_MOST / (double)units);
     if (fewer < LAYERS_LEAST) fewer = LAYERS_LEAST;
     return fewer < layers ? fewer : layers;
 }
 
-/* Builds the model and counts its parameters; keeps fewer of its layers where that is enough: see
-   the note in outline.h about layers that are alike. */
+/* Builds the model and counts its parameters; keeps fewer of its layers where that is enough:
+   [Note: representative layers] in outline.h. */
 static hil_status build_model(show *s)
 {
     HIL_TRY(hil_source_build(&s->source, &s->model));
@@ -159,7 +140,8 @@ static hil_status build_model(show *s)
     if (fewer == s->layers) return HIL_OK;
     hil_model_destroy(s->model);
     s->model = NULL;
-    repeat_layers(&s->source.config, fewer);
+    HIL_TRY(HIL_ALLOC(s->layers, &s->stands));
+    hil_layers_thin(&s->source.config, fewer, s->stands);
     return hil_source_build(&s->source, &s->model);
 }
 
@@ -183,7 +165,7 @@ static hil_status open_model(show *s)
     HIL_TRY(hil_rule_find(o->optimizer, &s->rule));
     HIL_TRY(hil_source_open(&s->source, o->model));
     hil_source_note_text(&s->source, s->observer);
-    if (s->trial->layers) repeat_layers(&s->source.config, s->trial->layers);
+    if (s->trial->layers) hil_layers_repeat(&s->source.config, s->trial->layers);
     if (s->trial->width) widen(&s->source.config, s->trial->width);
     HIL_TRY(set_lengths(s));
     HIL_TRY(hil_source_adapt(&s->source, &o->adapter));
@@ -251,7 +233,7 @@ static hil_status make_plan(show *s)
         .hypothetical = true,
         .gpu = s->gpu,
         .cluster = cluster,
-        .layers = s->layers == s->source.config.layers ? 0 : s->layers};
+        .stands = s->stands};
     return hil_plan_make(&request, s->observer, &s->planned);
 }
 
@@ -434,6 +416,7 @@ done:
     hil_devices_close(s.device);
     hil_model_destroy(s.model);
     hil_source_close(&s.source);
+    hil_free(s.stands);
     return status;
 }
 

@@ -80,6 +80,22 @@ if [ $SECONDS_MOST = 10 ]; then
     SECONDS_MOST=60
     gpt2 32t 105472 240 1024
     huge 32t dgx-2 32 512 933  # 32.04T x 16 / 512
+    # Experts of DeepSeek-V3's sizes, but for the first three layers: 45,000 matrices of 0.67T parameters.
+    cat >"$work/experts.json" <<'END'
+{"model_type": "deepseek_v3", "vocab_size": 129280, "hidden_size": 7168, "intermediate_size": 18432,
+ "moe_intermediate_size": 2048, "num_hidden_layers": 61, "num_attention_heads": 128,
+ "num_key_value_heads": 128, "n_shared_experts": 1, "n_routed_experts": 256, "kv_lora_rank": 512,
+ "q_lora_rank": 1536, "qk_rope_head_dim": 64, "v_head_dim": 128, "qk_nope_head_dim": 128,
+ "n_group": 8, "topk_group": 4, "num_experts_per_tok": 8, "first_k_dense_replace": 3,
+ "norm_topk_prob": true, "max_position_embeddings": 4096, "tie_word_embeddings": false}
+END
+    timed 0 --model "$work/experts.json" --cluster dgx-h200 --batch 64 --seq 1024 --json
+    python3 - "$work/out" <<'END' || die "the plan of a mixture"
+import json, sys
+plan = json.load(open(sys.argv[1]))
+assert plan["fits"] and 4 <= plan["layers_rehearsed"] < 61, plan.get("layers_rehearsed")
+assert abs(plan["parameters"] / 671.0e9 - 1) < 0.001, plan["parameters"]
+END
 fi
 if [ "${1:-}" = --full ]; then
     gpt2 100t 163840 310 1280

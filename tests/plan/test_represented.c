@@ -5,6 +5,7 @@
 #include "machine/devices.h"
 #include "model/build.h"
 #include "plan/plan.h"
+#include "run/layers.h"
 #include "store/store.h"
 
 #include <math.h>
@@ -22,21 +23,32 @@ static const char cluster_text[] =
 typedef struct asked {
     int64_t sequences, micro_batch;
     uint64_t device, host; /* host: of all ranks */
+    bool mixture;
 } asked;
 
-static hil_model *build(int64_t layers)
+/* Of the mixture three layers of 24 have an MLP alone. */
+static const char dense_text[] =
+    "{\"model_type\": \"llama\", \"vocab_size\": 32000, \"hidden_size\": 4096,"
+    " \"intermediate_size\": 11008, \"num_attention_heads\": 32,"
+    " \"num_key_value_heads\": 32, \"num_hidden_layers\": 48,"
+    " \"max_position_embeddings\": 4096, \"rms_norm_eps\": 1e-5,"
+    " \"tie_word_embeddings\": false}";
+static const char mixture_text[] =
+    "{\"model_type\": \"qwen3_moe\", \"vocab_size\": 64000, \"hidden_size\": 2048,"
+    " \"intermediate_size\": 6144, \"moe_intermediate_size\": 768, \"num_attention_heads\": 16,"
+    " \"num_key_value_heads\": 4, \"head_dim\": 128, \"num_hidden_layers\": 48,"
+    " \"num_experts\": 64, \"num_experts_per_tok\": 4, \"mlp_only_layers\": [0, 1, 2],"
+    " \"max_position_embeddings\": 4096, \"rms_norm_eps\": 1e-6,"
+    " \"tie_word_embeddings\": false}";
+
+/* With `fewer` of its layers, if not 0, and what they stand for. */
+static hil_model *build(const asked *a, int64_t fewer, int64_t *stands)
 {
-    char text[512];
     hil_config config;
     hil_model *model;
-    snprintf(text, sizeof text,
-             "{\"model_type\": \"llama\", \"vocab_size\": 32000, \"hidden_size\": 4096,"
-             " \"intermediate_size\": 11008, \"num_attention_heads\": 32,"
-             " \"num_key_value_heads\": 32, \"num_hidden_layers\": %d,"
-             " \"max_position_embeddings\": 4096, \"rms_norm_eps\": 1e-5,"
-             " \"tie_word_embeddings\": false}",
-             (int)layers);
+    const char *text = a->mixture ? mixture_text : dense_text;
     CHECK_OK(hil_config_parse(&config, text, strlen(text), "model"));
+    if (fewer) hil_layers_thin(&config, fewer, stands);
     CHECK_OK(hil_build_model(&model, &config));
     hil_store_options store = {
         .compute = HIL_BF16, .training = true, .tile_size = 8 << 20, .moments = 2, .ranks = RANKS};
@@ -44,13 +56,14 @@ static hil_model *build(int64_t layers)
     return model;
 }
 
-static void make(const asked *a, int64_t layers, int64_t stand_for, hil_planned *out)
+static void make(const asked *a, int64_t fewer, hil_planned *out)
 {
     hil_cluster cluster;
     hil_device_choice choice = {.name = "threads:each"};
     hil_device *device;
     hil_disk_budget disk = {"drives", 2000 * GIB};
-    hil_model *model = build(layers);
+    int64_t stands[LAYERS];
+    hil_model *model = build(a, fewer, stands);
     CHECK_OK(hil_cluster_parse(&cluster, cluster_text, strlen(cluster_text), "cluster"));
     CHECK_OK(hil_devices_open(&choice, NULL, NULL, &device));
     hil_gpu_describe(&cluster.gpu, device);
@@ -71,7 +84,7 @@ static void make(const asked *a, int64_t layers, int64_t stand_for, hil_planned 
         .hypothetical = true,
         .gpu = &cluster.gpu,
         .cluster = &cluster,
-        .layers = stand_for,
+        .stands = fewer ? stands : NULL,
     };
     CHECK_OK(hil_plan_make(&request, NULL, out));
     hil_devices_close(device);
@@ -99,11 +112,11 @@ static void close_to(const char *what, double got, double expected, double part)
 static void check(const asked *a)
 {
     hil_planned all, few;
-    make(a, LAYERS, 0, &all);
-    make(a, FEWER, LAYERS, &few);
+    make(a, 0, &all);
+    make(a, FEWER, &few);
     const hil_plan *p = &all.plan, *q = &few.plan;
-    printf("%d sequences, %d at once, %.1f GiB\n", (int)a->sequences, (int)a->micro_batch,
-           (double)a->device / (double)GIB);
+    printf("%s, %d sequences, %d at once, %.1f GiB\n", a->mixture ? "mixture" : "dense",
+           (int)a->sequences, (int)a->micro_batch, (double)a->device / (double)GIB);
     CHECK_INT(states_of(&few, -1), states_of(&all, -1));
     for (int t = 0; t < HIL_TIERS; ++t) {
         uint64_t budget[HIL_TIERS] = {q->device_budget, q->host_budget, q->disk_budget};
@@ -139,12 +152,36 @@ static void check_kept_sums(void)
     }
 }
 
+/* At least one layer of each kind is kept, in their order, and each stands for some of its kind. */
+static void check_kinds(void)
+{
+    hil_config config;
+    int64_t stands[LAYERS], dense = 0, sum = 0;
+    CHECK_OK(hil_config_parse(&config, mixture_text, strlen(mixture_text), "model"));
+    hil_layers_thin(&config, 9, stands);
+    CHECK_INT(config.layers, 9);
+    CHECK(config.mixture.dense[0] == 1 && stands[0] == 3);
+    for (int64_t n = 1; n < config.layers; ++n) sum += stands[n];
+    CHECK_INT(sum, LAYERS - 3);
+    CHECK_OK(hil_config_parse(&config, mixture_text, strlen(mixture_text), "model"));
+    hil_layers_repeat(&config, 3 * LAYERS);
+    for (int64_t n = 0; n < 3 * LAYERS; ++n) {
+        bool is = config.mixture.dense[n / 64] >> n % 64 & 1;
+        CHECK(is == (n % LAYERS < 3));
+        dense += is;
+    }
+    CHECK_INT(dense, 9);
+}
+
 int main(void)
 {
     check_kept_sums();
+    check_kinds();
     static const asked all[] = {
-        {4, 4, 3 * GIB, 40 * GIB},
-        {8, 1, 4 * GIB, 60 * GIB},
+        {4, 4, 3 * GIB, 40 * GIB, false},
+        {8, 1, 4 * GIB, 60 * GIB, false},
+        {4, 4, 3 * GIB, 40 * GIB, true},
+        {8, 4, 7 * GIB, 200 * GIB, true},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; ++i) check(&all[i]);
     return 0;

@@ -73,8 +73,8 @@ static hil_status no_model(const char *path)
     name = name ? name + 1 : path;
     return hil_fail(HIL_ERR_INPUT,
                     "%s: no such model folder or config.json; to download it from the Hugging Face "
-                    "Hub (pip install huggingface_hub): hf download %s%s --local-dir %s, then "
-                    "--model %s",
+                    "Hub (pip install huggingface_hub): hf download %s%s --local-dir %s, and give "
+                    "that folder, %s",
                     path, name == path ? "OWNER/" : "", path, name, name);
 }
 
@@ -85,7 +85,7 @@ static hil_status refuse_weights(const char *path)
     for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
         if (hil_text_ends_with(path, names[i]))
             return hil_fail(HIL_ERR_USAGE,
-                            "%s is a file of weights: --model takes the folder that holds "
+                            "%s is a file of weights: give the folder that holds "
                             "config.json, tokenizer.json and *.safetensors (docs/models.md)",
                             path);
     return HIL_OK;
@@ -192,6 +192,14 @@ static hil_status open_reference(const hil_source *s, const char *folder, hil_so
         "--reference %s: its config.json differs from %s; the reference must be a model "
         "of the same shape",
         folder, s->config_path);
+}
+
+hil_status hil_source_check_reference(const hil_source *s, const char *folder)
+{
+    hil_source other = {0};
+    hil_status status = open_reference(s, folder, &other);
+    hil_source_close(&other);
+    return status;
 }
 
 hil_status hil_source_reference(const hil_source *s, const char *folder, hil_trainer *t,

@@ -101,6 +101,8 @@ hil_status hil_source_load(hil_source *source, const hil_trainer_options *option
 hil_status hil_source_fill(hil_source *source, hil_trainer *trainer, uint64_t seed);
 /* The same without the adapter: what its folder has of the model becomes that of the model's. */
 hil_status hil_source_fill_base(hil_source *source, hil_trainer *trainer, uint64_t seed);
+/* Fails unless the model of --reference has the same shape. */
+hil_status hil_source_check_reference(const hil_source *source, const char *folder);
 /* Fills it with the weights of the model of --reference, which has the same shape, unless it is
    NULL. *key: their digest. */
 hil_status hil_source_reference(const hil_source *source, const char *folder, hil_trainer *trainer,

@@ -171,6 +171,8 @@ static hil_status open_model(show *s)
     HIL_TRY(hil_source_adapt(&s->source, &o->adapter));
     const hil_loss_request loss = hil_training_loss(o);
     HIL_TRY(hil_source_loss(&s->source, &loss, &s->preference));
+    if (s->preference.precomputed && o->reference)
+        HIL_TRY(hil_source_check_reference(&s->source, o->reference));
     HIL_TRY(build_model(s));
     HIL_TRY(hil_freeze(s->model->store, o->freeze, o->freeze_count));
     HIL_TRY(hil_pairs_check(s->model, &s->preference));

@@ -189,8 +189,8 @@ static hil_status complete_file(making *m, const char *path)
     return make_rounds(m);
 }
 
-/* All that the numbers follow from. They depend on the windows that are computed together in their
-   last bits: experts get the tokens of all of them. */
+/* All that the numbers follow from, but for the processor. They depend on the windows that are
+   computed together in their last bits: experts get the tokens of all of them. */
 static uint64_t key_of(const job *j, const making *m, bool held_out)
 {
     const hil_train_options *o = j->options;

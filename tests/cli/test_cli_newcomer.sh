@@ -76,8 +76,8 @@ fails 2 "eval needs a model folder" eval --model bare/config.json --data data.tx
 fails 2 "generate needs a model folder" generate --model bare/config.json --prompt a
 
 # A name on the Hub is not a folder.
-fails 1 "hf download OWNER/gpt2 --local-dir gpt2, then --model gpt2" plan --model gpt2
-fails 1 "hf download Qwen/Qwen3-0.6B --local-dir Qwen3-0.6B, then --model Qwen3-0.6B" \
+fails 1 "hf download OWNER/gpt2 --local-dir gpt2, and give that folder, gpt2" plan --model gpt2
+fails 1 "hf download Qwen/Qwen3-0.6B --local-dir Qwen3-0.6B, and give that folder, Qwen3-0.6B" \
     train --model Qwen/Qwen3-0.6B --data data.txt "${train[@]}"
 for path in ./gpt2 /no/where a/b/c none/config.json config.json "two words"; do
     fails 1 "$path: no such model folder or config.json" plan --model "$path"
@@ -87,7 +87,7 @@ done
 # The path of the weights instead of their folder.
 : >model.gguf
 for path in model/model.safetensors model.gguf; do
-    fails 2 "$path is a file of weights: --model takes the folder" plan --model "$path"
+    fails 2 "$path is a file of weights: give the folder" plan --model "$path"
 done
 
 # An unsupported architecture: the message and the document it names list the supported ones.

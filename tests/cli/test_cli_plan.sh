@@ -91,6 +91,7 @@ fails 1 'the model has no unit "x' plan $small --plan "$work/edited.json" \
     --disk "$work/drive"
 
 # If nothing fits, the message and the JSON object say by how much.
+fails 1 "no such model folder" plan $small --loss dpo --reference "$work/none"
 fails 1 "of device memory" plan $small --device-memory 20K
 fails 1 "--disk PATH" plan $small --device-memory 300K --host-memory 64K
 run 1 plan $small --json --device-memory 20K

@@ -148,7 +148,7 @@ hil_status hil_config_sizes_under(const hil_config_reader *r, const hil_config_s
     if (keys->positions[0])
         HIL_TRY(hil_config_size(r, keys->positions[0], keys->positions[1], HIL_CONFIG_POSITIONS_MAX,
                                 &c->max_positions));
-    c->intermediate = 4 * c->hidden;
+    if (!c->intermediate) c->intermediate = 4 * c->hidden;
     if (keys->intermediate[0])
         HIL_TRY(hil_config_size(r, keys->intermediate[0], keys->intermediate[1],
                                 4 * HIL_CONFIG_WIDTH_MAX, &c->intermediate));
@@ -264,10 +264,13 @@ static hil_status set_type(const hil_config_reader *r, int64_t layer, const char
                                             : c->conv.layers;
     if (c->mamba.heads && !strcmp(type, "mamba")) special = true; /* in older files */
     if (!slides && !full && !special)
-        return hil_fail(HIL_ERR_INPUT,
-                        "%s: \"layer_types\" has \"%.40s\"; for %s only full_attention and %s are "
-                        "supported",
-                        r->what, type, c->arch->name, other);
+        return hil_fail(
+            HIL_ERR_INPUT,
+            "%s: \"layer_types\" has \"%.40s\"; for %s only full_attention%s and %s are "
+            "supported",
+            r->what, type, c->arch->name,
+            c->window && strcmp(other, "sliding_attention") != 0 ? ", sliding_attention" : "",
+            other);
     if (slides && c->window == 0)
         return hil_config_refuse(r, "layer_types",
                                  "has sliding_attention, but no window is switched on");

@@ -28,7 +28,9 @@ static hil_status read_inner(const hil_config_reader *r)
     const json_t *inner = json_object_get(r->object, "linear_attn_config");
     const hil_config_reader own = {inner, r->what, c};
     uint64_t full[HIL_LAYER_WORDS] = {0}, linear[HIL_LAYER_WORDS] = {0};
-    if (!json_is_object(inner)) return HIL_OK;
+    if (!inner) return HIL_OK;
+    if (!json_is_object(inner))
+        return hil_config_refuse(r, "linear_attn_config", "must be an object");
     HIL_TRY(hil_config_size(&own, "head_dim", NULL, HIL_CONFIG_HEADS_MAX, &s->key_dim));
     HIL_TRY(hil_config_size(&own, "num_heads", NULL, HIL_CONFIG_HEADS_MAX, &s->heads));
     HIL_TRY(hil_config_size(&own, "short_conv_kernel_size", NULL, KERNEL_MAX, &s->kernel));
@@ -64,9 +66,11 @@ static hil_status read_delta(const hil_config_reader *r)
 
 static hil_status set_absent(const hil_config_reader *r, json_t *object)
 {
+    const char *key = "first_k_dense_replace";
     int failed = 0;
-    if (!json_object_get(object, "first_k_dense_replace"))
-        failed |= json_object_set_new(object, "first_k_dense_replace", json_integer(1));
+    if (json_is_null(json_object_get(object, key)))
+        return hil_config_refuse(r, key, "is null: it must be a number");
+    if (!json_object_get(object, key)) failed |= json_object_set_new(object, key, json_integer(1));
     if (!json_object_get(object, "q_lora_rank"))
         failed |= json_object_set_new(object, "q_lora_rank", json_null());
     return failed ? hil_fail(HIL_ERR_MEMORY, "%s: out of memory", r->what) : HIL_OK;

@@ -160,14 +160,22 @@ static void set_layers(hil_config *c)
 static hil_status read_lfm3_rope(const hil_config_reader *r)
 {
     hil_config *c = r->config;
-    if (hil_config_has_rope(r)) {
-        c->rope = c->local_rope = (hil_rope_config){.theta = 1e6, .factor = 1, .partial = 1};
-    } else {
+    const json_t *all = json_object_get(r->object, "rope_parameters"), *scaling;
+    hil_rope_config usual = {.theta = 1e6, .factor = 1, .partial = 1};
+    if (!hil_config_has_rope(r)) {
         HIL_TRY(hil_config_refuse_number(r, "partial_rotary_factor"));
         c->local_rope.theta = 10000;
         c->has_local = true;
         return HIL_OK;
     }
+    scaling = json_object_get(r->object, "rope_scaling");
+    if ((scaling && !json_is_null(scaling)) || json_object_get(all, "rope_type"))
+        return hil_config_refuse(r, "rope_parameters",
+                                 "must have an object for each of full_attention and "
+                                 "sliding_attention");
+    HIL_TRY(hil_config_real(r, "rope_theta", 1e-6, 1e30, &usual.theta));
+    HIL_TRY(hil_config_real(r, "partial_rotary_factor", 0, 1.0001, &usual.partial));
+    c->rope = c->local_rope = usual;
     HIL_TRY(hil_config_rope_by_type(r));
     const hil_rope_config *both[] = {&c->rope, &c->local_rope};
     for (int i = 0; i < 2; ++i)

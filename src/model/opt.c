@@ -76,6 +76,7 @@ const hil_arch hil_arch_opt = {
                                     .frozen_pad = true,
                                     .position_shift = 2,
                                     .max_positions = 2048,
+                                    .intermediate = 3072,
                                     .dropout_residual = 0.1,
                                     .bos = 2,
                                     .eos = 2,

@@ -50,6 +50,7 @@ static const char *const refused[][3] = {
     {"kimi_linear", ",\"tie_word_embeddings\":true", "\"tie_word_embeddings\" is true"},
     {"kimi_linear", ",\"moe_router_activation_func\":\"softmax\"", "other than sigmoid"},
     {"kimi_linear", ",\"moe_renormalize\":true,\"norm_topk_prob\":false", "under another name"},
+    {"kimi_linear", ",\"first_k_dense_replace\":null", "\"first_k_dense_replace\" is null"},
     {"lfm3", ",\"conv_bias\":true", "\"conv_bias\" is true"},
     {"lfm3", ",\"sliding_window\":null", "\"sliding_window\" is null"},
     {"lfm3", ",\"partial_rotary_factor\":0.25", "\"partial_rotary_factor\" other than 0"},
@@ -57,6 +58,12 @@ static const char *const refused[][3] = {
      ",\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"default\","
      "\"partial_rotary_factor\":0.5}}",
      "needs the type proportional"},
+    {"lfm3", ",\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":5.0}",
+     "\"rope_parameters\" must have an object for each"},
+    {"lfm3", ",\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":2}",
+     "\"rope_parameters\" must have an object for each"},
+    {"lfm3", ",\"layer_types\":[\"mamba\",\"conv\"]",
+     "only full_attention, sliding_attention and conv are supported"},
     {"axk1", ",\"q_lora_rank\":null", "\"q_lora_rank\" is null"},
     {"longcat_flash", ",\"num_layers\":2", "is not twice \"num_layers\""},
     {"longcat_flash", ",\"ffn_hidden_size\":8", "\"ffn_hidden_size\" is there under another"},
@@ -316,7 +323,7 @@ static void check_defaults(void)
     CHECK(c.mixture.sigmoid && !c.mixture.corrected);
     CHECK_INT(c.intermediate, 160);
     c = parse("opt", "");
-    CHECK_INT(c.intermediate, 256);
+    CHECK_INT(c.intermediate, 3072);
     CHECK_INT(c.kv_heads, 4);
     CHECK_INT(c.position_shift, 2);
     CHECK(c.tied && c.frozen_pad && c.attention_bias && c.output_bias && !hil_config_turns(&c, 1));
@@ -470,6 +477,10 @@ static void check_recent_defaults(void)
     CHECK_INT(c.rope.kind, HIL_ROPE_DEFAULT);
     CHECK_NEAR(c.rope.theta, 1e6, 0);
     CHECK_NEAR(c.local_rope.theta, 1e6, 0);
+    c = parse("lfm3", ",\"rope_theta\":5.0,\"rope_parameters\":{\"full_attention\":{\"rope_type\":"
+                      "\"default\"},\"sliding_attention\":{\"rope_type\":\"default\"}}");
+    CHECK_NEAR(c.rope.theta, 5, 0);
+    CHECK_NEAR(c.local_rope.theta, 5, 0);
     c = parse("lfm3", ",\"use_sandwich_norm\":false,\"use_attention_gate\":false");
     CHECK(c.no_post_norms && c.own_gate == HIL_OWN_GATE_NONE);
     c = parse_latent("axk1", ",\"norm_topk_prob\":null");
@@ -501,6 +512,7 @@ static void check_recent_defaults(void)
                   ",\"linear_attn_config\":{\"full_attn_layers\":[-9223372036854775808],"
                   "\"kda_layers\":[1]}",
                   "\"full_attn_layers\" names a layer that does not exist");
+    refuse_latent("kimi_linear", ",\"linear_attn_config\":[]", "must be an object");
     refuse_latent("kimi_linear", ",\"linear_head_dim\":1", "must be 2 or more");
     refuse_latent("kimi_linear", ",\"linear_head_dim\":65536,\"linear_num_heads\":65536",
                   "are too large");

@@ -47,11 +47,12 @@ def measure(args):
         with open(kept) as file:
             rows = json.load(file)
     model, name = model_of(args)
+    program = f"-{args.device}-{gpu.commit(args.hilbert)[:12]}"
     warmup = 0 if args.model else args.steps // 10
     for data in args.data.split(","):
         for seed in args.seeds.split(","):
             text = os.path.basename(data)
-            key = f"{name}-{text}-{seed}-{args.steps}x{args.batch}x{args.seq}-{args.lr}".replace(" ", "-")
+            key = f"{name}-{text}-{seed}-{args.steps}x{args.batch}x{args.seq}-{args.lr}{program}".replace(" ", "-")
             pair = {}
             for dtype in ("bf16", "fp8"):
                 options = ["--eval-fraction", "0.05", "--dtype", dtype, "--seed", seed, "--lr", args.lr,
@@ -64,7 +65,7 @@ def measure(args):
                          "tokens": args.batch * args.seq, "lr": args.lr, **pair}
             with open(kept, "w") as file:
                 json.dump(rows, file)
-    return list(rows.values())
+    return [row for key, row in rows.items() if key.endswith(program)]
 
 
 def first_and_last(run):

@@ -138,7 +138,10 @@ const hil_arch *hil_arch_find(const char *name)
 
 void hil_arch_list(char *out, size_t room)
 {
+    const size_t more = sizeof ", " + sizeof " and 10000 more";
     size_t used = 0;
-    for (int i = 0; i < COUNT && used < room; ++i)
+    int i = 0;
+    for (; i < COUNT && used + strlen(archs[i]->name) + more < room; ++i)
         used += (size_t)snprintf(out + used, room - used, "%s%s", i ? ", " : "", archs[i]->name);
+    if (i < COUNT) snprintf(out + used, room - used, " and %d more", COUNT - i);
 }

@@ -193,7 +193,7 @@ extern const hil_arch_names hil_arch_usual_names;
 
 /* NULL: no architecture has this model_type. */
 const hil_arch *hil_arch_find(const char *name);
-/* The supported names, for messages: "gpt2, llama, ..." */
+/* The supported names, for messages: "gpt2, llama, ... and 9 more" */
 void hil_arch_list(char *out, size_t room);
 
 #endif

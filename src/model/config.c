@@ -161,7 +161,7 @@ static const char *find_missing(const json_t *object)
 static hil_status find_arch(const hil_config_reader *r, const hil_arch **out)
 {
     const char *type = NULL;
-    char supported[1024];
+    char supported[768]; /* messages have 1024 bytes */
     hil_arch_list(supported, sizeof supported);
     HIL_TRY(hil_json_string(r->object, "model_type", r->what, &type));
     if (!type)

@@ -90,12 +90,14 @@ for path in model/model.safetensors model.gguf; do
     fails 2 "$path is a file of weights: give the folder" plan --model "$path"
 done
 
-# An unsupported architecture: the message and the document it names list the supported ones.
+# An unsupported architecture: the message lists the first supported ones, the document that it names all.
 mkdir bloom && echo '{"model_type": "bloom"}' >bloom/config.json
 fails 1 "supported are gpt2, llama, mistral, qwen2, qwen3, mixtral, qwen3_moe, gemma, " plan --model bloom
-supported=$(sed -n 's/.*; supported are \(.*\) (docs.models.md).*/\1/p' "$work/err" | tr -d ,)
+supported=$(sed -n 's/.*; supported are \(.*\) and [0-9]* more (docs.models.md).*/\1/p' "$work/err" | tr -d ,)
 [ "$(wc -w <<<"$supported")" -ge 40 ] || die "the message lists only: $supported"
-for name in $supported; do
+names=$(sed -n 's/^    \.name = "\(.*\)",.*/\1/p' "$SOURCE"/src/model/*.c)
+[ "$(wc -w <<<"$names")" -ge 80 ] || die "src/model has only: $names"
+for name in $supported $names; do
     grep -q "^|.*\`$name\`.*|" "$SOURCE/docs/models.md" || die "docs/models.md lacks $name"
 done
 

@@ -190,6 +190,7 @@ typedef struct hil_delta_options {
     int64_t key_heads, key_dim; /* of q and k */
     hil_param *rate, *bias;     /* of each head of values: HIL_RATE, and a vector */
     double floor; /* of hil_channel_delta: below 0, the least logarithm of a decay; 0: none */
+    double write; /* of hil_delta_rule: a factor of how much is written, from 0 to 2; 0: 1 */
 } hil_delta_options;
 #define hil_delta_defaults(options) hil_delta_defaults_sized(options, sizeof *(options))
 HIL_API void hil_delta_defaults_sized(hil_delta_options *options, size_t size);

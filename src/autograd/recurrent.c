@@ -98,7 +98,7 @@ hil_status hil_delta_rule(hil_tape *t, hil_value *qkv, hil_value *b, hil_value *
     static const hil_op *const ops[] = {&hil_op_delta_rule, &hil_op_delta_rule_cached};
     hil_delta_options own;
     HIL_TRY(HIL_SIZED_TAKE(hil_delta, &own, options));
-    hil_delta_attr attr = {.key_heads = own.key_heads, .key_dim = own.key_dim};
+    hil_delta_attr attr = {.key_heads = own.key_heads, .key_dim = own.key_dim, .write = own.write};
     hil_apply apply = {.in = {qkv, b, a}, .param = {own.rate, own.bias}};
     return apply_delta(t, ops, &attr, &attr, apply, y);
 }

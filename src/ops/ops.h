@@ -117,8 +117,8 @@ extern const hil_op hil_op_causal_conv_plain, hil_op_causal_conv_plain_cached;
 /* [Note: gated delta rule] Linear attention: each of the H heads of values has a state S (D, V) in
    fp32 instead of a cache. At every position
        S = exp(g) S,  S += k (beta (v - S'k))',  y = S'q
-   where q and k are divided by their lengths, q also by sqrt(D), beta is the sigmoid of b, and g is
-   -exp(A) softplus(a + bias). S is 0 where a document begins, at first[t] = t.
+   where q and k are divided by their lengths, q also by sqrt(D), beta is the sigmoid of b, times
+   `write`, and g is -exp(A) softplus(a + bias). S is 0 where a document begins, at first[t] = t.
 
    in: qkv (B, T, 2 K D + H V), the K heads of q, of k, the H heads of v, of which H / K in a row
    share those of q and k; b (B, T, H), a (B, T, H), first (B, T) int32; params: A (H), bias (H);
@@ -131,6 +131,7 @@ typedef struct hil_delta_attr {
     const void *state;
     void *next;
     int64_t length; /* positions before this call; 0: S is 0 */
+    double write;   /* of the gated delta rule: a factor of beta; 0: 1 */
 } hil_delta_attr;
 extern const hil_op hil_op_delta_rule;
 /* The same after positions of an earlier call, without `first`; no backward. */

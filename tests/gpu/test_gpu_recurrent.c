@@ -76,6 +76,9 @@ static void check_delta(hil_delta_attr attr, int64_t length, int64_t heads, int6
     gpu_check_dtypes(c);
     c.name = "delta rule, frozen", c.no_din = 6, c.frozen[0] = c.frozen[1] = true;
     gpu_check_dtypes(c);
+    attr.write = 2;
+    c = delta(&attr, length, heads, values), c.name = "delta rule, writes doubled";
+    gpu_check_dtypes(c);
 }
 
 static void check_size(hil_delta_attr attr, int64_t length, int64_t heads, int64_t values)

@@ -43,14 +43,14 @@ static void delta_head(const op_case *c, double *const *in, double *const *param
     int64_t length = c->in_shape[0].dim[1], width = c->in_shape[0].dim[2];
     int64_t heads = c->in_shape[1].dim[2], dim = attr->key_dim, keys = attr->key_heads * dim;
     int64_t values = (width - 2 * keys) / heads, group = h / (heads / attr->key_heads);
-    double state[STATE_MOST] = {0};
+    double state[STATE_MOST] = {0}, write = attr->write > 0 ? attr->write : 1;
     CHECK(dim * values <= STATE_MOST);
     for (int64_t t = 0; t < length; ++t) {
         const double *row = in[0] + (b * length + t) * width;
         const double *q = row + group * dim, *k = row + keys + group * dim;
         const double *v = row + 2 * keys + h * values;
         int64_t gate = (b * length + t) * heads + h;
-        double qq = 1e-6, kk = 1e-6, beta = 1 / (1 + exp(-in[1][gate]));
+        double qq = 1e-6, kk = 1e-6, beta = write / (1 + exp(-in[1][gate]));
         bool begins = in[3][b * length + t] == (double)t;
         for (int64_t i = 0; i < dim; ++i) qq += q[i] * q[i], kk += k[i] * k[i];
         for (int64_t i = 0; i < dim * values; ++i)
@@ -177,6 +177,8 @@ static void check_delta(int64_t length, int64_t key_heads, int64_t dim, int64_t 
     c.samples = 3;
     for (c.no_din = 1; c.no_din < 7; ++c.no_din) op_check_fp32(c);
     c.no_din = 0, c.frozen[0] = c.frozen[1] = true;
+    op_check_fp32(c);
+    attr.write = 2, c.frozen[0] = c.frozen[1] = false;
     op_check_fp32(c);
 }
 

@@ -102,7 +102,8 @@ hil_status hil_delta_prepare(const hil_op_call *call, size_t *at, hil_delta *out
                        .value_dim = y[3],
                        .width = call->in[0].shape.dim[2],
                        .chunks = hil_delta_chunks(y[1]),
-                       .decays = 1};
+                       .decays = 1,
+                       .write = attr->write > 0 ? (float)attr->write : 1};
     if (hil_delta_by_channel(call)) {
         out->decays = attr->key_dim;
         out->floor = (float)((const hil_channel_delta_attr *)call->attr)->floor;
@@ -170,7 +171,7 @@ static void read_gates(const hil_delta *d, int64_t gate, int64_t i, const hil_de
     const hil_op_call *call = d->call;
     int64_t head = gate % d->heads;
     float x, y = *hil_row_read(&call->in[2], gate, 1, &x) + d->bias[head];
-    in->beta[i] = sigmoid(*hil_row_read(&call->in[1], gate, 1, &x));
+    in->beta[i] = d->write * sigmoid(*hil_row_read(&call->in[1], gate, 1, &x));
     in->decay[i] = -d->rate[head] * softplus(y);
     in->slope[i] = -d->rate[head] * sigmoid(y);
 }

@@ -29,7 +29,7 @@ static __device__ inline void find_gates(const hil_delta_job &d, int64_t row, in
     if (d.space) step = fminf(fmaxf(step, d.least), d.most);
     float decay = -rate * step;
     bool begins = hil_delta_is_begin(d, row / d.length, row % d.length);
-    d.beta[at] = d.space ? step : sigmoid(hil_delta_number(d.b, at));
+    d.beta[at] = d.space ? step : d.write * sigmoid(hil_delta_number(d.b, at));
     d.decay[at] = decay;
     d.slope[at] = d.space ? slope : -rate * slope;
     d.keep[at] = begins ? 0 : expf(decay);
@@ -135,6 +135,7 @@ static hil_delta_job describe(const hil_op_call *call, size_t *bytes)
     d.x = hil_view_of(&call->in[0]);
     d.b = hil_view_of(&call->in[1]);
     d.a = hil_view_of(&call->in[2]);
+    d.write = attr->write > 0 ? (float)attr->write : 1;
     if (is_space(call)) describe_space(call, &d);
     d.by_channel = is_by_channel(call);
     if (d.by_channel) d.floor = (float)((const hil_channel_delta_attr *)call->attr)->floor;

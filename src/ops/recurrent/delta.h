@@ -18,6 +18,7 @@ typedef struct hil_delta {
     float *rate, *bias;   /* exp(A) and the bias, (H) each */
     float *skip;          /* D, (H), of a state space; else NULL */
     int64_t decays;       /* numbers of g of a head: D of channel_delta, else 1 */
+    float write;          /* a factor of beta; 1 but for the gated delta rule */
     float floor;          /* of g, in channel_delta; 0: none */
 } hil_delta;
 
@@ -54,7 +55,7 @@ static inline hil_delta_columns hil_delta_columns_of(const hil_delta *d, int64_t
 typedef struct hil_delta_inputs {
     float *q, *k, *v;           /* (chunk, D), (chunk, D), (chunk, V); q and k are normalised */
     float *q_scale, *k_scale;   /* of each position: what q and k were multiplied by */
-    float *beta, *keep, *slope; /* sigmoid of b, exp(g), the derivative of g by a */
+    float *beta, *keep, *slope; /* as in ops.h, exp(g), the derivative of g by a */
     float *decay;               /* g; in a state space -exp(A) dt, `slope` is that of dt by t */
     /* In channel_delta keep, slope and decay have D numbers of each position; decay is then the
        derivative of g by A. */

@@ -144,7 +144,7 @@ static void write_gates(const job *j, const work *w, const part *p, int64_t i, f
     int64_t gate = (p->b * d->length + p->at + i) * d->heads + p->head;
     int64_t sequence = p->b * d->heads + p->head;
     float ddecay = dkeep * w->in.keep[i], da = ddecay * w->in.slope[i];
-    float db = dbeta * w->in.beta[i] * (1 - w->in.beta[i]);
+    float db = dbeta * w->in.beta[i] * (1 - w->in.beta[i] / d->write);
     int gates = d->skip ? 1 : 2;
     if (d->skip) da = (dbeta - d->rate[p->head] * ddecay) * w->in.slope[i];
     if (!d->skip && call->din[1].data) hil_row_write(&call->din[1], gate, 1, &db, call->din_add[1]);

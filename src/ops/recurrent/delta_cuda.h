@@ -33,6 +33,7 @@ typedef struct hil_delta_job {
     float least, most; /* of them */
     bool by_channel;   /* a decay per channel: `a`, `bias` and `keep` have D numbers of a head */
     float floor;       /* of them; 0: none */
+    float write;       /* a factor of beta; 1 but for the gated delta rule */
     hil_view x, b, a;
     const int32_t *first; /* NULL in generation */
     hil_view rate, bias;  /* A and the bias, (H) each; the bias (H D) by channel */

@@ -198,7 +198,8 @@ static __global__ void __launch_bounds__(THREADS)
     find_ddecay(d, g, p, whole, ddecay);
     int64_t t = p.begin + threadIdx.x, at = (p.at.b * d.length + t) * d.heads + p.at.head;
     if (t < p.end) {
-        float beta = d.beta[at], dx[HIL_WIDE] = {dbeta[threadIdx.x] * beta * (1 - beta)};
+        float beta = d.beta[at], slope = beta * (1 - beta / d.write);
+        float dx[HIL_WIDE] = {dbeta[threadIdx.x] * slope};
         da = ddecay[threadIdx.x] * d.slope[at];
         direct = dskip[threadIdx.x];
         if (d.space) {

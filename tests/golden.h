@@ -27,7 +27,8 @@
         "nemotron_h_moe", "falcon_h1", "falcon_h1_norm", "bamba", "mamba2", "apertus", "jais2",    \
         "nanochat", "iquestcoder", "hyperclovax", "granite_swa", "gptj", "opt", "youtu",           \
         "minicpm3", "mellum", "afmoe", "hy_v3", "granitemoe_swa", "lfm3", "axk1", "flint",         \
-        "kolibri1", "kimi_linear", "mistral4", "longcat_flash"
+        "kolibri1", "kimi_linear", "mistral4", "longcat_flash", "olmo_hybrid",                     \
+        "olmo_hybrid_turned"
 
 enum { GOLDEN_SEQ = 32, GOLDEN_BATCH = 4, GOLDEN_STEPS = 20 };
 

@@ -194,9 +194,26 @@ def is_spare(config, name):
         int(expert[1]) >= config.n_routed_experts
 
 
+def cut_kernels(tensors, config):
+    """OLMo Hybrid's kernels of q, k and v as published, also where transformers wrote thirds."""
+    key = config.linear_num_key_heads * config.linear_key_head_dim
+    value = config.linear_num_value_heads * config.linear_value_head_dim
+    parts = "qkv"
+    for name in [n for n in tensors if n.endswith(("attn.conv1d.weight", "q_conv1d.weight"))]:
+        block = name.removesuffix("q_conv1d.weight").removesuffix("conv1d.weight")
+        if name in tensors and name.endswith("q_conv1d.weight"):
+            whole = torch.cat([tensors[f"{block}{p}_conv1d.weight"] for p in parts])
+        else:
+            whole = tensors.pop(name)
+        for part, rows in zip(parts, whole.split([key, key, value])):
+            tensors[f"{block}{part}_conv1d.weight"] = rows.clone()
+
+
 def gradients_of(model):
     """Under the names that hilbert has, which are mostly those of files."""
     gradients = {name: p.grad.clone() for name, p in trained(model)}
+    if model.config.model_type == "olmo_hybrid":
+        cut_kernels(gradients, model.config)
     if model.config.model_type == "gpt_neox":
         gradients["embed_out.weight"] = gradients.pop("lm_head.weight")
     if not getattr(model.config, "num_experts_per_tok", None) and \
@@ -224,6 +241,11 @@ def generate(model, prompt, count=64):
 def make_golden(folder, config, seed, pad=None):
     model = create(config, seed, pad)
     model.save_pretrained(folder)
+    if os.path.basename(folder) == "olmo_hybrid_turned":
+        path = os.path.join(folder, "model.safetensors")
+        weights = load_file(path)
+        cut_kernels(weights, config)
+        save_file(weights, path, {"format": "pt"})
     stream = make_tokens(config.vocab_size, seed)
     np.save(os.path.join(folder, "tokens.npy"), stream)
     windows = torch.from_numpy(stream.astype(np.int64)).view(-1, SEQ)

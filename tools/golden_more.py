@@ -1,7 +1,7 @@
 """golden_more.py - more of golden_configs.py; seeds follow from the names, so rows may stand in any order."""
-from transformers import LongcatFlashConfig, Mistral4Config
+from transformers import LongcatFlashConfig, Mistral4Config, OlmoHybridConfig
 
-from golden_recent import DENSE, LATENT
+from golden_recent import DENSE, LATENT, THREE
 
 MORE = {
     "longcat_flash": lambda: LongcatFlashConfig(
@@ -15,4 +15,12 @@ MORE = {
         rope_parameters=dict(rope_type="yarn", rope_theta=1000.0, factor=4.0, beta_fast=4.0,
                              beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0,
                              llama_4_scaling_beta=0.3, original_max_position_embeddings=12)),
+    "olmo_hybrid": lambda: OlmoHybridConfig(
+        **THREE, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=3,
+        rope_parameters=dict(rope_type="default", rope_theta=None),
+        layer_types=["full_attention", "linear_attention", "full_attention"]),
+    "olmo_hybrid_turned": lambda: OlmoHybridConfig(
+        **DENSE, attention_bias=True, linear_num_key_heads=2, linear_allow_neg_eigval=False,
+        rope_parameters=dict(rope_type="default", rope_theta=1000.0),
+        layer_types=["full_attention", "linear_attention"]),
 }

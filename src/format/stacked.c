@@ -5,6 +5,7 @@
 #include "format/coded.h"
 #include "format/entry_part.h"
 #include "format/mxfp4.h"
+#include "format/recut.h"
 #include "format/safetensors_file.h"
 #include "format/stacked_names.h"
 
@@ -225,6 +226,7 @@ hil_status hil_stacked_open(hil_safetensors **out, const char *folder, const hil
     *out = NULL;
     HIL_TRY(hil_safetensors_open_folder(&o.base, folder));
     if (config->packing.method) HIL_TRY(hil_coded_open(&o.base, o.base, &config->packing));
+    HIL_TRY(hil_recut_open(&o.base, o.base, config));
     if (!config->arch->stacks && !is_wrapped(config)) {
         *out = o.base;
         return HIL_OK;

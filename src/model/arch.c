@@ -92,6 +92,7 @@ static const hil_arch *const archs[] = {
     &hil_arch_kimi_linear,
     &hil_arch_mistral4,
     &hil_arch_longcat_flash,
+    &hil_arch_olmo_hybrid,
 };
 enum { COUNT = sizeof archs / sizeof *archs };
 

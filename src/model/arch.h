@@ -40,7 +40,9 @@ typedef struct hil_mixture_names {
    hil_delta_net. */
 typedef struct hil_delta_names {
     const char *qkvz, *ba, *qkv, *z, *b, *a;
+    const char *q, *k, *v, *q_kernel, *k_kernel, *v_kernel; /* instead of `qkv` and `kernel` */
     const char *kernel, *rate, *bias, *norm, *out;
+    bool drawn; /* as in hil_mamba_names */
 } hil_delta_names;
 
 /* Names of the modules of state spaces; those of `rate`, `bias` and `direct` are whole. */
@@ -124,10 +126,11 @@ struct hil_arch {
     const char *gguf;       /* what llama.cpp calls it; NULL: it is not exported to GGUF */
     const hil_config *defaults;
     const hil_arch_names *names;
-    const hil_mixture_names *mixture; /* NULL: it has no experts */
-    const hil_delta_names *delta;     /* NULL: it has no layers with linear attention */
-    const hil_mamba_names *mamba;     /* NULL: it has no layers with state spaces */
-    const hil_arch_stack *stacks;     /* ended by one without a tensor; NULL: there are none */
+    const hil_arch_names *linear_names; /* in layers with linear attention; NULL: the same */
+    const hil_mixture_names *mixture;   /* NULL: it has no experts */
+    const hil_delta_names *delta;       /* NULL: it has no layers with linear attention */
+    const hil_mamba_names *mamba;       /* NULL: it has no layers with state spaces */
+    const hil_arch_stack *stacks;       /* ended by one without a tensor; NULL: there are none */
     const char *root; /* of the names in memory of transformers 5; NULL: as in files */
     bool swapped;     /* PEFT takes rows of the experts' tensors for columns */
     bool fused; /* transformers 4 had experts as linear layers, and PEFT still takes their names in
@@ -157,7 +160,7 @@ extern const hil_arch hil_arch_gpt2, hil_arch_llama, hil_arch_mistral, hil_arch_
     hil_arch_hyperclovax, hil_arch_granite_swa, hil_arch_gptj, hil_arch_opt, hil_arch_youtu,
     hil_arch_minicpm3, hil_arch_mellum, hil_arch_afmoe, hil_arch_hy_v3, hil_arch_granite_moe_swa,
     hil_arch_lfm3, hil_arch_axk1, hil_arch_flint, hil_arch_kolibri1, hil_arch_kimi_linear,
-    hil_arch_mistral4, hil_arch_longcat_flash;
+    hil_arch_mistral4, hil_arch_longcat_flash, hil_arch_olmo_hybrid;
 /* llama.c: reads the sizes, RMSNorm's epsilon, dropout of attention, whether the head is tied,
    hidden_act (SiLU) and rotary embedding. */
 hil_status hil_config_read_usual(const hil_config_reader *r);
@@ -175,6 +178,8 @@ hil_status hil_config_growing(const hil_config_reader *r,
 hil_status hil_config_latent(const hil_config_reader *r);
 /* deepseek.c: refuses a head_dim, `usual` where the key is absent, other than what turns. */
 hil_status hil_config_latent_head(const hil_config_reader *r, int64_t usual);
+/* qwen_next.c: reads the sizes of linear attention under linear_*. */
+hil_status hil_config_delta_sizes(const hil_config_reader *r);
 /* Those of HIL_ARCH_EXPERTS in one tensor. */
 extern const hil_arch_stack hil_arch_usual_stacks[];
 /* The same where they are also saved so. */

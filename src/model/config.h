@@ -85,6 +85,8 @@ typedef struct hil_delta_config {
     int64_t key_heads, key_dim; /* of queries and keys; key_heads 0: there are no such layers */
     int64_t heads, value_dim;   /* of values */
     int64_t kernel;             /* positions of the convolution before it */
+    double write;               /* a factor of how much each position writes; 0: 1 */
+    double norm_eps;            /* of the norm of what it gives; 0: the model's */
     bool channels;              /* each channel of a key has a decay of its own: kimi_delta.h */
     uint64_t layers[HIL_LAYER_WORDS]; /* bit set: the layer has it */
 } hil_delta_config;

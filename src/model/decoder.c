@@ -165,7 +165,7 @@ static hil_status attend(hil_tape *t, const layer *l, hil_value *x, hil_value **
 {
     const hil_config *c = l->config;
     hil_value *part[3], *gate = NULL;
-    if (l->delta.kernel) return hil_delta_net_run(t, &l->delta, x, y);
+    if (l->delta.norm) return hil_delta_net_run(t, &l->delta, x, y);
     if (l->kimi.norm) return hil_kimi_delta_run(t, &l->kimi, x, y);
     if (l->conv.kernel) return hil_short_conv_run(t, &l->conv, x, y);
     if (l->mamba.in && !l->mamba.out) return hil_mamba_run(t, &l->mamba, x, y);
@@ -395,6 +395,12 @@ static hil_status add_xielu(hil_model *model, const hil_config *c, int64_t n, hi
     return HIL_OK;
 }
 
+static const hil_arch_names *names_of(const hil_config *c, int64_t n)
+{
+    bool own = c->arch->linear_names && hil_config_linear(c, n);
+    return own ? c->arch->linear_names : c->arch->names;
+}
+
 static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, const ropes *tables)
 {
     layer *l;
@@ -408,7 +414,7 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
     if (c->gated) q *= 2;
     bool bias = c->attention_bias && !other, plain = !c->norm_bias;
     double std = c->init_std;
-    const hil_arch_names *m = c->arch->names;
+    const hil_arch_names *m = names_of(c, n);
     const hil_role one = norm_role(c);
     const char *own_norm = c->shared_norm || !feeds ? NULL : m->mlp_norm;
     bool no_qk = other || c->qk_norm == HIL_QK_NORM_NONE, own = c->qk_norm == HIL_QK_NORM_OWN;

@@ -14,8 +14,9 @@ typedef struct hil_delta_net {
        the next; NULL: they are apart: */
     hil_param *qkvz, *ba;
     hil_param *qkv, *z, *b, *a;
-    hil_param *kernel; /* NULL: the layer has no linear attention */
-    hil_param *norm;
+    hil_param *kernel;
+    hil_param *each[3], *each_kernel[3]; /* of q, k and v, where they are apart, too */
+    hil_param *norm;                     /* NULL: the layer has no linear attention */
     hil_delta_options options;
 } hil_delta_net;
 

@@ -6,12 +6,9 @@
 
 #define KERNEL_MAX 64
 
-/* linear_*, and which layers have it: all but every full_attention_interval-th, or layer_types. */
-static hil_status read_delta(const hil_config_reader *r)
+hil_status hil_config_delta_sizes(const hil_config_reader *r)
 {
-    hil_config *c = r->config;
-    hil_delta_config *s = &c->delta;
-    int64_t period = 4;
+    hil_delta_config *s = &r->config->delta;
     HIL_TRY(hil_config_size(r, "linear_num_key_heads", NULL, HIL_CONFIG_HEADS_MAX, &s->key_heads));
     HIL_TRY(hil_config_size(r, "linear_num_value_heads", NULL, HIL_CONFIG_HEADS_MAX, &s->heads));
     HIL_TRY(hil_config_size(r, "linear_key_head_dim", NULL, HIL_CONFIG_HEADS_MAX, &s->key_dim));
@@ -23,9 +20,18 @@ static hil_status read_delta(const hil_config_reader *r)
     if (s->key_heads * s->key_dim > HIL_CONFIG_WIDTH_MAX ||
         s->heads * s->value_dim > HIL_CONFIG_WIDTH_MAX)
         return hil_config_refuse(r, "linear_key_head_dim", "and its heads are too large");
+    return HIL_OK;
+}
+
+/* linear_*, and which layers have it: all but every full_attention_interval-th, or layer_types. */
+static hil_status read_delta(const hil_config_reader *r)
+{
+    hil_config *c = r->config;
+    int64_t period = 4;
+    HIL_TRY(hil_config_delta_sizes(r));
     HIL_TRY(hil_config_size(r, "full_attention_interval", NULL, HIL_LAYERS_MAX, &period));
     for (int64_t n = 0; n < c->layers; ++n)
-        if ((n + 1) % period) s->layers[n / 64] |= (uint64_t)1 << (n % 64);
+        if ((n + 1) % period) c->delta.layers[n / 64] |= (uint64_t)1 << (n % 64);
     return hil_config_layer_types(r);
 }
 

@@ -1,0 +1,85 @@
+/* test_config_later.c - as test_config_refused.c, of architectures that were added later. */
+#include "model/config.h"
+#include "check.h"
+
+static hil_status read(const char *type, const char *keys, hil_config *out)
+{
+    static const char form[] = "{\"model_type\":\"%s\",\"hidden_size\":96,\"vocab_size\":96,"
+                               "\"num_attention_heads\":8,\"num_key_value_heads\":2%s%s}";
+    const char *layers = strstr(keys, "num_hidden_layers") ? "" : ",\"num_hidden_layers\":4";
+    char json[1024];
+    snprintf(json, sizeof json, form, type, layers, keys);
+    return hil_config_parse(out, json, strlen(json), "t");
+}
+
+static hil_config accept(const char *type, const char *keys)
+{
+    hil_config c;
+    CHECK_OK(read(type, keys, &c));
+    return c;
+}
+
+#define TYPES(a, b, c, d)                                                                          \
+    ",\"layer_types\":[\"" a "_attention\",\"" b "_attention\",\"" c "_attention\",\"" d           \
+    "_attention\"]"
+
+static const char *const refused[][3] = {
+    {"olmo_hybrid", TYPES("full", "full", "full", "full"), "must have full_attention and linear"},
+    {"olmo_hybrid", TYPES("linear", "linear", "linear", "linear"), "\"layer_types\" must have"},
+    {"olmo_hybrid", TYPES("linear", "sliding", "full", "full"), "no window is switched on"},
+    {"olmo_hybrid", ",\"linear_num_key_heads\":3", "does not divide \"linear_num_value_heads\""},
+    {"olmo_hybrid", ",\"linear_num_key_heads\":100", "\"linear_key_head_dim\" is missing"},
+    {"olmo_hybrid", ",\"linear_allow_neg_eigval\":2", "must be true or false"},
+    {"olmo_hybrid", ",\"hidden_act\":\"gelu\"", "for olmo_hybrid only silu"},
+    {"olmo_hybrid", ",\"partial_rotary_factor\":0.5", "other than 1 is not supported"},
+};
+
+static void check_refused(void)
+{
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; ++i) {
+        hil_config c;
+        CHECK_FAILS(read(refused[i][0], refused[i][1], &c), HIL_ERR_INPUT, refused[i][2]);
+    }
+}
+
+static void check_olmo(void)
+{
+    hil_config c = accept("olmo_hybrid", "");
+    CHECK_INT(c.delta.layers[0], 7);
+    CHECK_INT(c.delta.key_heads, 8);
+    CHECK_INT(c.delta.heads, 8);
+    CHECK_INT(c.delta.key_dim, 9);
+    CHECK_INT(c.delta.value_dim, 18);
+    CHECK_INT(c.intermediate, 11008);
+    CHECK_NEAR(c.delta.write, 2, 0);
+    CHECK_NEAR(c.delta.norm_eps, 1e-5, 0);
+    CHECK_NEAR(c.rope.theta, 10000, 0);
+    CHECK(hil_config_turns(&c, 3));
+    c = accept("olmo_hybrid", ",\"num_hidden_layers\":2");
+    CHECK_INT(c.delta.layers[0], 1);
+    c = accept("olmo_hybrid", ",\"linear_num_key_heads\":4,\"linear_key_head_dim\":null,"
+                              "\"linear_value_head_dim\":5,\"linear_allow_neg_eigval\":false");
+    CHECK_INT(c.delta.key_dim, 18);
+    CHECK_INT(c.delta.value_dim, 5);
+    CHECK_NEAR(c.delta.write, 1, 0);
+    static const char *const still[] = {",\"rope_theta\":null",
+                                        ",\"rope_parameters\":{\"rope_theta\":null}",
+                                        ",\"rope_scaling\":{\"rope_theta\":null}"};
+    static const char *const turning[] = {
+        ",\"rope_parameters\":null", ",\"rope_parameters\":{}",
+        ",\"rope_theta\":null,\"rope_parameters\":{\"rope_theta\":5}"};
+    for (int i = 0; i < 3; ++i) {
+        c = accept("olmo_hybrid", still[i]);
+        CHECK(!hil_config_turns(&c, 0) && !hil_config_turns(&c, 3));
+        c = accept("olmo_hybrid", turning[i]);
+        CHECK(hil_config_turns(&c, 3));
+    }
+    CHECK_NEAR(c.rope.theta, 5, 0);
+}
+
+int main(void)
+{
+    check_refused();
+    check_olmo();
+    return 0;
+}

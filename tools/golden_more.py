@@ -1,7 +1,7 @@
 """golden_more.py - more of golden_configs.py; seeds follow from the names, so rows may stand in any order."""
-from transformers import LongcatFlashConfig, Mistral4Config, OlmoHybridConfig
+from transformers import Cohere2MoeConfig, LongcatFlashConfig, Mistral4Config, OlmoHybridConfig
 
-from golden_recent import DENSE, LATENT, THREE
+from golden_recent import DENSE, EXPERTS, LATENT, THREE
 
 MORE = {
     "longcat_flash": lambda: LongcatFlashConfig(
@@ -23,4 +23,13 @@ MORE = {
         **DENSE, attention_bias=True, linear_num_key_heads=2, linear_allow_neg_eigval=False,
         rope_parameters=dict(rope_type="default", rope_theta=1000.0),
         layer_types=["full_attention", "linear_attention"]),
+    "cohere2_moe": lambda: Cohere2MoeConfig(
+        **THREE, **EXPERTS, head_dim=8, attention_bias=True, sliding_window=5,
+        sliding_window_pattern=2, first_k_dense_replace=1, prefix_dense_intermediate_size=22,
+        num_shared_experts=2, expert_selection_fn="sigmoid", norm_topk_prob=False),
+    "cohere2_moe_norms": lambda: Cohere2MoeConfig(
+        **DENSE, **EXPERTS, head_dim=8, rms_norm_eps=1e-6, sliding_window=5,
+        prefix_dense_sliding_window_pattern=2, mlp_layer_types=["dense", "sparse"],
+        layer_types=["full_attention", "sliding_attention"], num_shared_experts=1,
+        shared_expert_combination_strategy="sum", tie_word_embeddings=False),
 }

@@ -93,6 +93,7 @@ static const hil_arch *const archs[] = {
     &hil_arch_mistral4,
     &hil_arch_longcat_flash,
     &hil_arch_olmo_hybrid,
+    &hil_arch_cohere2_moe,
 };
 enum { COUNT = sizeof archs / sizeof *archs };
 

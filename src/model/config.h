@@ -139,6 +139,7 @@ typedef struct hil_mixture_config {
     int64_t groups, groups_chosen;   /* likewise */
     double scale;                    /* of the weights of the chosen experts; 0: 1 */
     double eps;                      /* of hil_route_options */
+    double part;                     /* of all experts' sum, which the layer gives; 0: all of it */
     double balance;                  /* coefficient of the auxiliary loss; 0: none */
     double router_z;                 /* that of the router z-loss, an option; 0: none */
     uint64_t dense[HIL_LAYER_WORDS]; /* bit set: the layer has an MLP instead */

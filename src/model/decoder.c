@@ -420,6 +420,7 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
     bool no_qk = other || c->qk_norm == HIL_QK_NORM_NONE, own = c->qk_norm == HIL_QK_NORM_OWN;
     int64_t q_norms = own ? c->heads : 1, k_norms = own ? c->kv_heads : 1;
     HIL_TRY(hil_mixture_build(model, c, n, &l->mixture));
+    if (l->mixture.router && c->mixture.part > 0) l->after_mlp.factor = c->mixture.part;
     HIL_TRY(hil_latent_build(model, c, n, "", &l->latent));
     HIL_TRY(hil_delta_net_build(model, c, n, &l->delta));
     HIL_TRY(hil_kimi_delta_build(model, c, n, &l->kimi));

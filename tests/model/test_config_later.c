@@ -32,6 +32,16 @@ static const char *const refused[][3] = {
     {"olmo_hybrid", ",\"linear_allow_neg_eigval\":2", "must be true or false"},
     {"olmo_hybrid", ",\"hidden_act\":\"gelu\"", "for olmo_hybrid only silu"},
     {"olmo_hybrid", ",\"partial_rotary_factor\":0.5", "other than 1 is not supported"},
+    {"cohere2_moe", ",\"sliding_window\":null", "\"sliding_window\" is null"},
+    {"cohere2_moe", ",\"first_k_dense_replace\":5", "\"first_k_dense_replace\" is no number"},
+    {"cohere2_moe", ",\"expert_selection_fn\":\"relu\"", "it must be softmax or sigmoid"},
+    {"cohere2_moe", ",\"shared_expert_combination_strategy\":\"max\"", "average or sum"},
+    {"cohere2_moe", ",\"num_experts_per_tok\":9", "\"num_experts_per_tok\" is 9"},
+    {"cohere2_moe", ",\"num_shared_experts\":2000", "\"num_shared_experts\" is too large"},
+    {"cohere2_moe", ",\"sliding_window_pattern\":0", "\"sliding_window_pattern\" is 0"},
+    {"cohere2_moe", ",\"mlp_layer_types\":[\"sparse\"]", "an entry per layer"},
+    {"cohere2_moe", ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}", "is not known here"},
+    {"cohere2_moe", ",\"rms_norm_eps\":0", "\"rms_norm_eps\" is 0"},
 };
 
 static void check_refused(void)
@@ -77,9 +87,33 @@ static void check_olmo(void)
     CHECK_NEAR(c.rope.theta, 5, 0);
 }
 
+static void check_cohere(void)
+{
+    hil_config c = accept("cohere2_moe", ",\"first_k_dense_replace\":1");
+    CHECK_INT(c.mixture.dense[0], 1);
+    CHECK_INT(c.slides[0], 14);
+    CHECK(hil_config_turns(&c, 0) && hil_config_turns(&c, 3));
+    CHECK(!c.mixture.sigmoid && c.mixture.normalized && c.tied && c.norm == HIL_NORM_LAYER);
+    CHECK_INT(c.intermediate + c.mixture.width, 2 * 22528);
+    CHECK_INT(c.mixture.shared, 0);
+    CHECK_NEAR(c.mixture.part, 0, 0);
+    c = accept("cohere2_moe", ",\"first_k_dense_replace\":3,\"num_shared_experts\":2,"
+                              "\"prefix_dense_sliding_window_pattern\":2,"
+                              "\"expert_selection_fn\":\"sigmoid\",\"norm_topk_prob\":false,"
+                              "\"prefix_dense_intermediate_size\":7,\"rms_norm_eps\":0.5");
+    CHECK_INT(c.slides[0], 13);
+    CHECK(!hil_config_turns(&c, 1) && hil_config_turns(&c, 2));
+    CHECK(c.mixture.sigmoid && !c.mixture.normalized && c.norm == HIL_NORM_RMS);
+    CHECK_INT(c.intermediate, 7);
+    CHECK_INT(c.mixture.shared, 2 * 22528);
+    CHECK_NEAR(c.mixture.part, 0.5, 0);
+    CHECK_NEAR(c.norm_eps, 0.5, 0);
+}
+
 int main(void)
 {
     check_refused();
     check_olmo();
+    check_cohere();
     return 0;
 }

@@ -1,5 +1,6 @@
 """golden_more.py - more of golden_configs.py; seeds follow from the names, so rows may stand in any order."""
-from transformers import Cohere2MoeConfig, LongcatFlashConfig, Mistral4Config, OlmoHybridConfig
+from transformers import (Cohere2MoeConfig, LongcatFlashConfig, MiMoV2FlashConfig, Mistral4Config,
+                          OlmoHybridConfig)
 
 from golden_recent import DENSE, EXPERTS, LATENT, THREE
 
@@ -32,4 +33,8 @@ MORE = {
         prefix_dense_sliding_window_pattern=2, mlp_layer_types=["dense", "sparse"],
         layer_types=["full_attention", "sliding_attention"], num_shared_experts=1,
         shared_expert_combination_strategy="sum", tie_word_embeddings=False),
+    "mimo_v2_flash": lambda: MiMoV2FlashConfig(
+        **{**THREE, "num_key_value_heads": 1}, head_dim=12, v_head_dim=8, sliding_window=5,
+        attention_bias=True, n_routed_experts=6, num_experts_per_tok=2, n_group=2, topk_group=1,
+        moe_intermediate_size=10, routed_scaling_factor=1.5),
 }

@@ -19,6 +19,19 @@ int64_t hil_config_key_dim(const hil_config *config)
     return config->latent.still + config->head_dim;
 }
 
+int64_t hil_config_value_dim(const hil_config *config)
+{
+    if (config->latent.value) return config->latent.value;
+    return config->value_dim ? config->value_dim : config->head_dim;
+}
+
+int64_t hil_config_kv_heads(const hil_config *config, int64_t layer)
+{
+    assert(layer >= 0 && layer < config->layers);
+    bool local = config->local_kv_heads && bit(config->slides, layer);
+    return local ? config->local_kv_heads : config->kv_heads;
+}
+
 bool hil_config_turns(const hil_config *config, int64_t layer)
 {
     assert(layer >= 0 && layer < config->layers);

@@ -149,7 +149,9 @@ typedef struct hil_mixture_config {
 typedef struct hil_config {
     const hil_arch *arch;
     int64_t vocab, hidden, intermediate, layers, heads, kv_heads, head_dim, max_positions;
-    int64_t attentions; /* of each layer; 0: one */
+    int64_t attentions;     /* of each layer; 0: one */
+    int64_t local_kv_heads; /* of layers with sliding attention; 0: as in the others */
+    int64_t value_dim;      /* numbers of a head of values; 0: head_dim */
     int64_t window; /* of layers with sliding attention; 0: none. Read it by hil_config_window. */
     uint64_t slides[HIL_LAYER_WORDS]; /* bit set: the layer has sliding attention */
     uint64_t still[HIL_LAYER_WORDS];  /* bit set: the layer has no rotary embedding */
@@ -184,6 +186,7 @@ typedef struct hil_config {
     /* 0: none, or the usual one. */
     double embedding_scale, residual_scale, attention_scale, attention_cap, logit_scale, logit_cap;
     double attention_in, attention_out, gate_scale, mlp_out; /* what they read and give */
+    double value_scale;                                      /* of attention's values */
     bool scale_by_layer; /* gpt2: scale_attn_by_inverse_layer_idx */
     double dropout_embed, dropout_residual, dropout_attention;
     hil_rope_config rope;
@@ -193,7 +196,8 @@ typedef struct hil_config {
     hil_short_conv_config conv;
     hil_mamba_config mamba;
     hil_varied_config varied;
-    bool has_local; /* layers with sliding attention have a rotary embedding of their own */
+    bool local_sinks; /* only layers with sliding attention have sinks */
+    bool has_local;   /* layers with sliding attention have a rotary embedding of their own */
     hil_rope_config local_rope;
     /* Of a model that has images or sounds, too: its model_type and what is left out; "": none. */
     char whole[64], left_out[HIL_CONFIG_LEFT_OUT];
@@ -219,6 +223,9 @@ hil_status hil_config_parse(hil_config *out, const char *json, size_t size, cons
 int64_t hil_config_rope_dims(const hil_config *config, const hil_rope_config *rope);
 /* How many numbers a head of queries and keys has. */
 int64_t hil_config_key_dim(const hil_config *config);
+/* Heads of keys and values of the layer, and the numbers of a head of values. */
+int64_t hil_config_kv_heads(const hil_config *config, int64_t layer);
+int64_t hil_config_value_dim(const hil_config *config);
 /* Whether the layer has rotary embedding. */
 bool hil_config_turns(const hil_config *config, int64_t layer);
 /* Whether the layer has linear attention. */

@@ -48,8 +48,8 @@ static hil_status read_scores(const hil_config_reader *r)
                        : hil_config_refuse(r, "moe_layer_freq", "other than 1 is not supported");
 }
 
-/* n_group and topk_group; null: experts have no groups. */
-static hil_status read_groups(const hil_config_reader *r)
+/* null: experts have no groups. */
+hil_status hil_config_groups(const hil_config_reader *r)
 {
     hil_mixture_config *m = &r->config->mixture;
     if (json_is_null(json_object_get(r->object, "n_group"))) m->groups = 0;
@@ -70,7 +70,7 @@ hil_status hil_config_grouped_mixture(const hil_config_reader *r, int64_t shared
     HIL_TRY(hil_config_mixture(r, "n_routed_experts"));
     m->balance = 0; /* there is none in transformers */
     HIL_TRY(read_scores(r));
-    HIL_TRY(read_groups(r));
+    HIL_TRY(hil_config_groups(r));
     if (m->scale == 0) m->scale = 1;
     HIL_TRY(hil_config_real(r, "routed_scaling_factor", 1e-9, 1e9, &m->scale));
     HIL_TRY(hil_config_size(r, "n_shared_experts", NULL, SHARED_MAX, &shared));
@@ -107,15 +107,22 @@ hil_status hil_config_mixture(const hil_config_reader *r, const char *experts)
     return read_dense_layers(r);
 }
 
+hil_status hil_config_experts(const hil_config_reader *r, const char *key, const char *other)
+{
+    hil_mixture_config *m = &r->config->mixture;
+    HIL_TRY(hil_config_size(r, key, other, EXPERTS_MAX, &m->experts));
+    HIL_TRY(hil_config_size(r, "num_experts_per_tok", NULL, m->experts, &m->chosen));
+    HIL_TRY(hil_config_size(r, "moe_intermediate_size", NULL, HIL_CONFIG_WIDTH_MAX, &m->width));
+    return hil_config_check_mixture(r);
+}
+
 hil_status hil_config_shared_mixture(const hil_config_reader *r, int64_t shared)
 {
     hil_mixture_config *m = &r->config->mixture;
-    HIL_TRY(hil_config_size(r, "num_experts", "num_local_experts", EXPERTS_MAX, &m->experts));
-    HIL_TRY(hil_config_size(r, "num_experts_per_tok", NULL, m->experts, &m->chosen));
-    HIL_TRY(hil_config_size(r, "moe_intermediate_size", NULL, HIL_CONFIG_WIDTH_MAX, &m->width));
+    HIL_TRY(hil_config_experts(r, "num_experts", "num_local_experts"));
     HIL_TRY(hil_config_size(r, "num_shared_experts", NULL, SHARED_MAX, &shared));
     m->shared = shared * m->width;
-    return hil_config_check_mixture(r);
+    return HIL_OK;
 }
 
 hil_status hil_config_mlp_types(const hil_config_reader *r)

@@ -67,6 +67,9 @@ bool hil_config_has_rope(const hil_config_reader *r);
 hil_status hil_config_rope_real(const hil_config_reader *r, const char *key, double *out);
 /* As hil_config_rope, where layers with sliding attention have a rotary embedding of their own. */
 hil_status hil_config_rope_by_type(const hil_config_reader *r);
+/* The same of transformers 5 alone: rope_parameters has an object for each kind of layers that the
+   model has; `part` of a head turns where they do not say. Absent: the config's. */
+hil_status hil_config_rope_nested(const hil_config_reader *r, double part);
 /* Refuses a part of a head, or factors of LongRoPE, that do not fit the config's heads. */
 hil_status hil_config_check_rope(const hil_config_reader *r, const hil_rope_config *rope);
 /* no_rope_layers: 0: the layer does not turn; absent or empty: every no_rope_layer_interval-th. */
@@ -97,6 +100,10 @@ hil_status hil_config_check_mixture(const hil_config_reader *r);
    without experts at the beginning; `shared` and `dense`: how many of both where keys are absent.
  */
 hil_status hil_config_grouped_mixture(const hil_config_reader *r, int64_t shared, int64_t dense);
+/* How many experts there are, under `key` or `other`, how many are chosen, and their width. */
+hil_status hil_config_experts(const hil_config_reader *r, const char *key, const char *other);
+/* n_group and topk_group. */
+hil_status hil_config_groups(const hil_config_reader *r);
 /* The keys of a mixture with `shared` experts that all tokens have, where their key is absent. */
 hil_status hil_config_shared_mixture(const hil_config_reader *r, int64_t shared);
 /* Sets the bits of the layers that a list names; absent: none. */

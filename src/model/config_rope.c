@@ -238,3 +238,37 @@ hil_status hil_config_rope_by_type(const hil_config_reader *r)
         HIL_TRY(read_named(r, "sliding_attention", one, &c->local_rope));
     return HIL_OK;
 }
+
+static bool has_kind(const hil_config *c, bool slides)
+{
+    bool found = false;
+    for (int64_t n = 0; n < c->layers; ++n) found |= (hil_config_window(c, n) > 0) == slides;
+    return found;
+}
+
+hil_status hil_config_rope_nested(const hil_config_reader *r, double part)
+{
+    static const char *const kinds[] = {"full_attention", "sliding_attention"};
+    static const char part_key[] = "partial_rotary_factor";
+    hil_config *c = r->config;
+    hil_rope_config *const ropes[] = {&c->rope, &c->local_rope};
+    const json_t *all = json_object_get(r->object, "rope_parameters");
+    c->has_local = true;
+    if (is_set(json_object_get(r->object, "rope_scaling")))
+        return hil_config_refuse(r, "rope_scaling", "is not known here: use \"rope_parameters\"");
+    for (int i = 0; i < 2 && all && !json_is_null(all); ++i) {
+        const json_t *one = json_object_get(all, kinds[i]);
+        if (!has_kind(c, i == 1)) continue;
+        if (!json_is_object(one))
+            return hil_config_refuse(r, "rope_parameters", "lacks an object of a kind of layers");
+        if (is_set(json_object_get(r->object, part_key)) && !json_object_get(one, part_key))
+            return hil_config_refuse(r, part_key, "belongs into \"rope_parameters\"");
+        ropes[i]->theta = NAN;
+        ropes[i]->partial = part;
+        HIL_TRY(read_named(r, kinds[i], one, ropes[i]));
+    }
+    double theta = c->rope.theta;
+    HIL_TRY(hil_config_real(r, "rope_theta", 1e-6, 1e30, &theta));
+    if (theta == c->rope.theta) return HIL_OK;
+    return hil_config_refuse(r, "rope_theta", "is not that of layers with full attention");
+}

@@ -40,11 +40,12 @@ typedef struct layer {
     hil_xielu_params xielu;
     hil_mixture mixture;
     hil_latent latent;
-    hil_delta_net delta;          /* in place of attention */
-    hil_kimi_delta kimi;          /* likewise */
-    hil_short_conv conv;          /* likewise */
-    hil_mamba mamba;              /* likewise */
-    bool mixes, feeds;            /* it has attention or what is in its place; an MLP */
+    hil_delta_net delta; /* in place of attention */
+    hil_kimi_delta kimi; /* likewise */
+    hil_short_conv conv; /* likewise */
+    hil_mamba mamba;     /* likewise */
+    bool mixes, feeds;   /* it has attention or what is in its place; an MLP */
+    int64_t kv_heads;
     const hil_rope_table *rope;   /* NULL: none */
     const hil_rope_table *growth; /* of queries; NULL: they do not grow, or `rope` does it */
     hil_attention_options attention;
@@ -125,7 +126,7 @@ static hil_status turn(hil_tape *t, const layer *l, bool query, hil_value **x)
 {
     const hil_config *c = l->config;
     const module *n = query ? &l->q_norm : &l->k_norm;
-    int64_t heads = query ? c->heads : c->kv_heads;
+    int64_t heads = query ? c->heads : l->kv_heads;
     if (c->qk_norm == HIL_QK_NORM_WHOLE) HIL_TRY(normalize(t, c, n, *x, x));
     if (hil_value_dims(*x) == 3) HIL_TRY(split_heads(t, *x, heads, x));
     if (c->qk_norm == HIL_QK_NORM_HEAD) HIL_TRY(normalize(t, c, n, *x, x));
@@ -142,7 +143,7 @@ static hil_status turn(hil_tape *t, const layer *l, bool query, hil_value **x)
 static hil_status project_fused(hil_tape *t, const layer *l, hil_value *x, hil_value *qkv[3])
 {
     const hil_config *c = l->config;
-    int64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
+    int64_t q = c->heads * c->head_dim, kv = l->kv_heads * c->head_dim;
     HIL_TRY(project(t, &l->qkv, x, &x));
     if (!c->qkv_by_head) return hil_split(t, x, 3, (int64_t[]){q, kv, kv}, qkv);
     HIL_TRY(split_heads(t, x, c->heads, &x));
@@ -186,7 +187,8 @@ static hil_status attend(hil_tape *t, const layer *l, hil_value *x, hil_value **
         HIL_TRY(turn(t, l, false, &part[1]));
         HIL_TRY(project(t, &l->v, x, &part[2]));
     }
-    if (hil_value_dims(part[2]) == 3) HIL_TRY(split_heads(t, part[2], c->kv_heads, &part[2]));
+    if (hil_value_dims(part[2]) == 3) HIL_TRY(split_heads(t, part[2], l->kv_heads, &part[2]));
+    if (c->value_scale > 0) HIL_TRY(hil_scale(t, part[2], c->value_scale, &part[2]));
     HIL_TRY(hil_attention(t, part[0], part[1], part[2], &l->attention, y));
     if (l->own_gate.weight) {
         HIL_TRY(project(t, &l->own_gate, x, &gate));
@@ -329,6 +331,7 @@ static void set_options(layer *l, const hil_config *c, int64_t n, const ropes *t
     l->after_mlp.factor = c->residual_scale > 0 ? c->residual_scale : c->mlp_out;
     l->mixes = hil_config_mixes(c, n);
     l->feeds = hil_config_feeds(c, n);
+    l->kv_heads = hil_config_kv_heads(c, n);
     if (hil_config_turns(c, n)) l->rope = slides && c->has_local ? &tables->sliding : &tables->full;
     if (c->growth.factor != 0 && (!l->rope || c->latent.kv_rank)) l->growth = &tables->growth;
     hil_attention_defaults(&l->attention);
@@ -362,7 +365,7 @@ static output output_of(const hil_config *c, int64_t n)
     const hil_arch *arch = c->arch;
     const hil_delta_config *delta = &c->delta;
     const hil_mamba_config *mamba = &c->mamba;
-    int64_t value = c->latent.value ? c->latent.value : c->head_dim;
+    int64_t value = hil_config_value_dim(c);
     if (hil_config_linear(c, n))
         return (output){arch->delta->out, delta->heads * delta->value_dim, false, true, HIL_MATRIX};
     if (hil_config_convolves(c, n))
@@ -406,7 +409,8 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
     layer *l;
     HIL_TRY(hil_model_alloc(model, sizeof *l, (void **)&l));
     set_options(l, c, n, tables);
-    int64_t d = c->hidden, q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
+    int64_t d = c->hidden, q = c->heads * c->head_dim, kv = l->kv_heads * c->head_dim;
+    int64_t v = l->kv_heads * hil_config_value_dim(c);
     int64_t f = c->intermediate, q_norm = c->head_dim, k_norm = c->head_dim;
     const output o = output_of(c, n);
     const bool mixes = l->mixes, feeds = l->feeds, other = o.other || !mixes;
@@ -418,7 +422,7 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
     const hil_role one = norm_role(c);
     const char *own_norm = c->shared_norm || !feeds ? NULL : m->mlp_norm;
     bool no_qk = other || c->qk_norm == HIL_QK_NORM_NONE, own = c->qk_norm == HIL_QK_NORM_OWN;
-    int64_t q_norms = own ? c->heads : 1, k_norms = own ? c->kv_heads : 1;
+    int64_t q_norms = own ? c->heads : 1, k_norms = own ? l->kv_heads : 1;
     HIL_TRY(hil_mixture_build(model, c, n, &l->mixture));
     if (l->mixture.router && c->mixture.part > 0) l->after_mlp.factor = c->mixture.part;
     HIL_TRY(hil_latent_build(model, c, n, "", &l->latent));
@@ -427,7 +431,8 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
     HIL_TRY(hil_short_conv_build(model, c, n, &l->conv));
     HIL_TRY(hil_mamba_build(model, c, n, &l->mamba));
     if (c->activation == HIL_XIELU) HIL_TRY(add_xielu(model, c, n, &l->xielu));
-    if (m->sinks) HIL_TRY(add_sinks(model, c, n, &l->attention.sinks));
+    if (m->sinks && (!c->local_sinks || l->attention.window))
+        HIL_TRY(add_sinks(model, c, n, &l->attention.sinks));
     bool mixed = l->mixture.router || !feeds, no_bias = mixed || !c->mlp_bias;
     bool no_post = c->no_post_norms, no_own = c->mixture_post_norms && !l->mixture.router;
     int64_t gates = c->own_gate == HIL_OWN_GATE_NONE   ? 0
@@ -440,8 +445,8 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
         {m->q, {HIL_BIAS, 1, q, 0}, &l->q.bias, !bias},
         {m->k, {HIL_MATRIX, kv, d, std}, &l->k.weight, other},
         {m->k, {HIL_BIAS, 1, kv, 0}, &l->k.bias, !bias},
-        {m->v, {HIL_MATRIX, kv, d, std}, &l->v.weight, other},
-        {m->v, {HIL_BIAS, 1, kv, 0}, &l->v.bias, !bias},
+        {m->v, {HIL_MATRIX, v, d, std}, &l->v.weight, other},
+        {m->v, {HIL_BIAS, 1, v, 0}, &l->v.bias, !bias},
         {m->qkv, {HIL_MATRIX, q + 2 * kv, d, std}, &l->qkv.weight, false},
         {m->qkv, {HIL_BIAS, 1, q + 2 * kv, 0}, &l->qkv.bias, !bias},
         {m->q_norm, {one, q_norms, q_norm, 0}, &l->q_norm.weight, no_qk},

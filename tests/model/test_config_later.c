@@ -22,6 +22,7 @@ static hil_config accept(const char *type, const char *keys)
 #define TYPES(a, b, c, d)                                                                          \
     ",\"layer_types\":[\"" a "_attention\",\"" b "_attention\",\"" c "_attention\",\"" d           \
     "_attention\"]"
+#define FULL(keys) ",\"rope_parameters\":{\"full_attention\":{" keys "}}"
 
 static const char *const refused[][3] = {
     {"olmo_hybrid", TYPES("full", "full", "full", "full"), "must have full_attention and linear"},
@@ -42,6 +43,16 @@ static const char *const refused[][3] = {
     {"cohere2_moe", ",\"mlp_layer_types\":[\"sparse\"]", "an entry per layer"},
     {"cohere2_moe", ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}", "is not known here"},
     {"cohere2_moe", ",\"rms_norm_eps\":0", "\"rms_norm_eps\" is 0"},
+    {"mimo_v2_flash", ",\"v_head_dim\":193", "\"v_head_dim\" is larger than \"head_dim\""},
+    {"mimo_v2_flash", ",\"attention_value_scale\":0", "\"attention_value_scale\" is 0"},
+    {"mimo_v2_flash", ",\"sliding_window_size\":-1", "is no number of positions"},
+    {"mimo_v2_flash", ",\"n_group\":3", "\"n_group\" does not cut the experts into groups"},
+    {"mimo_v2_flash", ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}", "is not known here"},
+    {"mimo_v2_flash", ",\"n_routed_experts\":8,\"num_local_experts\":9", "is not \"num_local_exp"},
+    {"mimo_v2_flash", ",\"rope_theta\":10000", "is not that of layers with full attention"},
+    {"mimo_v2_flash", FULL("\"rope_theta\":9"), "lacks an object of a kind of layers"},
+    {"mimo_v2_flash", FULL("\"rope_type\":\"linear\",\"factor\":2"), "needs \"partial_rotary"},
+    {"mimo_v2_flash", FULL("\"rope_theta\":9,\"partial_rotary_factor\":0.001"), "no even number"},
 };
 
 static void check_refused(void)
@@ -110,10 +121,33 @@ static void check_cohere(void)
     CHECK_NEAR(c.norm_eps, 0.5, 0);
 }
 
+static void check_mimo(void)
+{
+    hil_config c = accept("mimo_v2_flash", ",\"num_hidden_layers\":7,\"n_shared_experts\":null,"
+                                           "\"moe_layer_freq\":[0,1]");
+    CHECK_INT(c.slides[0], 94);
+    CHECK_INT(c.mixture.dense[0], 1);
+    CHECK_INT(hil_config_kv_heads(&c, 5), 2);
+    CHECK_INT(hil_config_kv_heads(&c, 6), 4);
+    CHECK_INT(hil_config_window(&c, 1), 129);
+    CHECK_INT(hil_config_rope_dims(&c, &c.local_rope), 64);
+    CHECK_INT(hil_config_value_dim(&c), 128);
+    CHECK_NEAR(c.value_scale, 0.707, 0);
+    CHECK_NEAR(c.rope.theta, 5e6, 0);
+    c = accept("mimo_v2_flash", ",\"sliding_window_size\":4,\"sliding_window\":9,"
+                                "\"attention_value_scale\":null,\"num_local_experts\":12,"
+                                "\"routed_scaling_factor\":null");
+    CHECK_INT(hil_config_window(&c, 1), 5);
+    CHECK_INT(c.mixture.experts, 12);
+    CHECK_NEAR(c.value_scale, 0, 0);
+    CHECK_NEAR(c.mixture.scale, 1, 0);
+}
+
 int main(void)
 {
     check_refused();
     check_olmo();
     check_cohere();
+    check_mimo();
     return 0;
 }

@@ -239,6 +239,8 @@ HIL_API hil_status hil_xielu(hil_tape *t, hil_value *x, const hil_xielu_params *
 HIL_API hil_status hil_multiply(hil_tape *t, hil_value *x, hil_value *y, hil_value **product);
 /* x (..., C) times the sigmoids of the gates: one for each row (..., 1), or as many as in x. */
 HIL_API hil_status hil_sigmoid_gate(hil_tape *t, hil_value *x, hil_value *gates, hil_value **y);
+/* The same with softplus, log(1 + exp(gate)). */
+HIL_API hil_status hil_softplus_gate(hil_tape *t, hil_value *x, hil_value *gates, hil_value **y);
 HIL_API hil_status hil_scale(hil_tape *t, hil_value *x, double factor, hil_value **y);
 /* x times a parameter of one number: HIL_FIXED_SCALE, because it gets no gradient. */
 HIL_API hil_status hil_scale_fixed(hil_tape *t, hil_value *x, hil_param *factor, hil_value **y);

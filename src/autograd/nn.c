@@ -196,6 +196,12 @@ hil_status hil_sigmoid_gate(hil_tape *t, hil_value *x, hil_value *gates, hil_val
                           y);
 }
 
+hil_status hil_softplus_gate(hil_tape *t, hil_value *x, hil_value *gates, hil_value **y)
+{
+    return hil_tape_apply(t, &(hil_apply){&hil_op_softplus_gate, NULL, 2, 1, 0, {x, gates}, {NULL}},
+                          y);
+}
+
 hil_status hil_scale(hil_tape *t, hil_value *x, double factor, hil_value **y)
 {
     hil_scale_attr attr = {factor};

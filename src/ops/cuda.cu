@@ -35,6 +35,7 @@ static const hil_op_kernel *const kernels[] = {
     &hil_cuda_balance,
     &hil_cuda_router_z,
     &hil_cuda_sigmoid_gate,
+    &hil_cuda_softplus_gate,
     &hil_cuda_swiglu_clamped,
     &hil_cuda_expert_bias,
     &hil_cuda_expert_scale,

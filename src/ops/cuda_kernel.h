@@ -32,7 +32,7 @@ extern const hil_op_kernel hil_cuda_add, hil_cuda_attention_op, hil_cuda_attenti
     hil_cuda_causal_conv_plain_cached, hil_cuda_delta_rule, hil_cuda_delta_rule_cached,
     hil_cuda_state_space, hil_cuda_state_space_cached, hil_cuda_expert_scale, hil_cuda_xielu,
     hil_cuda_relu, hil_cuda_expert_identity, hil_cuda_channel_delta, hil_cuda_channel_delta_cached,
-    hil_cuda_router_z;
+    hil_cuda_router_z, hil_cuda_softplus_gate;
 
 /* Records an id that is not in a table of `rows`; the first one is reported. */
 static __device__ inline void hil_fault_report(hil_cuda_fault *fault, int64_t id, int64_t rows)

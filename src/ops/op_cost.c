@@ -350,6 +350,7 @@ static double element_operations(const hil_op_call *call, bool backward)
                                          {&hil_op_causal_conv_plain, 20, 100},
                                          {&hil_op_causal_conv_plain_cached, 20, 0},
                                          {&hil_op_sigmoid_gate, 80, 140},
+                                         {&hil_op_softplus_gate, 130, 200},
                                          {&hil_op_dropout, 110, 110},
                                          {&hil_op_embedding, 20, 400},
                                          {&hil_op_dispatch, 25, 25},
@@ -358,8 +359,8 @@ static double element_operations(const hil_op_call *call, bool backward)
                                          {&hil_op_route, 1400, 750},
                                          {&hil_op_router_z, 50, 60}};
     const element_cost *cost = NULL;
-    bool few = call->op == &hil_op_sigmoid_gate && hil_shape_cols(&call->in[1].shape) == 1;
-    if (few) return 0;
+    bool gate = call->op == &hil_op_sigmoid_gate || call->op == &hil_op_softplus_gate;
+    if (gate && hil_shape_cols(&call->in[1].shape) == 1) return 0;
     for (size_t i = 0; i < sizeof table / sizeof *table && !cost; ++i)
         if (call->op == table[i].op) cost = &table[i];
     if (!cost) return 0;

@@ -200,6 +200,8 @@ extern const hil_op hil_op_multiply;
 /* in: x (..., C), gates (..., 1) or (..., C); out: x times the sigmoids of the gates, of which one
    is for a whole row, or for each number. */
 extern const hil_op hil_op_sigmoid_gate;
+/* The same with softplus, log(1 + exp(gate)). */
+extern const hil_op hil_op_softplus_gate;
 
 /* in: x (..., N); out: `parts` tensors (..., size[i]), the columns of x in order. */
 typedef struct hil_split_attr {

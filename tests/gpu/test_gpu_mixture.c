@@ -221,6 +221,10 @@ static void check_gate(int64_t rows, int64_t cols, int64_t gates)
     gpu_check_dtypes(c);
     c.name = "sigmoid gate, no gradient of x", c.over = false, c.no_din = 1;
     gpu_check_dtypes(c);
+    c.name = "softplus gate", c.op = &hil_op_softplus_gate, c.no_din = 0;
+    gpu_check_dtypes(c);
+    c.name = "softplus gate over its gradient", c.over = true;
+    gpu_check_dtypes(c);
 }
 
 static void check_balance(int64_t experts, int64_t tokens)

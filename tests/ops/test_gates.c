@@ -56,6 +56,15 @@ static void gated_apart(const op_case *c, double *const *in, double *const *para
         out[0][i] = in[0][i] / (1 + exp(-in[1][i]));
 }
 
+/* Likewise by softplus: a gate for each row, or for each element. */
+static void softened(const op_case *c, double *const *in, double *const *param, double *const *out)
+{
+    (void)param;
+    int64_t cols = hil_shape_cols(&c->in_shape[0]), each = hil_shape_cols(&c->in_shape[1]);
+    for (int64_t i = 0; i < hil_shape_count(&c->in_shape[0]); ++i)
+        out[0][i] = in[0][i] * log1p(exp(in[1][each == 1 ? i / cols : i]));
+}
+
 static void clamped(const op_case *c, double *const *in, double *const *param, double *const *out)
 {
     (void)param;
@@ -66,10 +75,10 @@ static void clamped(const op_case *c, double *const *in, double *const *param, d
     }
 }
 
-static void check_rows(void)
+static void check_rows(const hil_op *op, op_reference *reference, const char *refusal)
 {
-    op_case c = {.op = &hil_op_sigmoid_gate,
-                 .reference = gated,
+    op_case c = {.op = op,
+                 .reference = reference,
                  .ins = 2,
                  .outs = 1,
                  .spread = 3,
@@ -81,8 +90,7 @@ static void check_rows(void)
     c.no_din = 0;
     op_check_fp32(c);
     c.in_shape[1] = (hil_shape){2, {19, 2}};
-    OP_REFUSED(&c,
-               "sigmoid_gate: gates (19, 2) are not one for each row of (19, 1300), or as many");
+    OP_REFUSED(&c, refusal);
 }
 
 int main(void)
@@ -101,6 +109,7 @@ int main(void)
         {.op = &hil_op_geglu, .attr = &tanh_form, .reference = geglu, .ins = 2, .spread = 4},
         {.op = &hil_op_geglu, .attr = &erf_form, .reference = geglu, .ins = 2, .spread = 4},
         {.op = &hil_op_sigmoid_gate, .reference = gated_apart, .ins = 2, .spread = 3},
+        {.op = &hil_op_softplus_gate, .reference = softened, .ins = 2, .spread = 3},
         {.op = &hil_op_relu, .reference = positive, .ins = 1},
         {.op = &hil_op_relu_squared, .reference = squared, .ins = 1},
         {.op = &hil_op_softcap, .attr = &low, .reference = capped, .ins = 1, .spread = 4},
@@ -121,7 +130,9 @@ int main(void)
             if (c.ins == 1) continue;
             for (c.no_din = 1; c.no_din <= 2; ++c.no_din) op_check_dtypes(c);
         }
-    check_rows();
+    check_rows(&hil_op_sigmoid_gate, gated,
+               "sigmoid_gate: gates (19, 2) are not one for each row of (19, 1300), or as many");
+    check_rows(&hil_op_softplus_gate, softened, "softplus_gate: gates (19, 2) are not one for");
     op_case wrong = {.op = &hil_op_multiply, .ins = 2, .in_shape = {{2, {3, 4}}, {2, {4, 3}}}};
     OP_REFUSED(&wrong, "multiply: input 1 is (4, 3), but input 0 is (3, 4)");
     return 0;

@@ -39,6 +39,7 @@ int main(void)
                                  &hil_op_split,
                                  &hil_op_low_rank,
                                  &hil_op_sigmoid_gate,
+                                 &hil_op_softplus_gate,
                                  &hil_op_swiglu_clamped,
                                  &hil_op_expert_bias,
                                  &hil_op_expert_scale,

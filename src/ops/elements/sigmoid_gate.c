@@ -1,4 +1,5 @@
-/* sigmoid_gate.c - x times the sigmoids of its gates: one for each row, or one for each element. */
+/* sigmoid_gate.c - x times the sigmoids of its gates, or their softplus: one for each row, or one
+   for each element. */
 #include "ops/infer.h"
 #include "ops/ops.h"
 #include "ops/rows/rows.h"
@@ -14,24 +15,38 @@ static hil_status infer(hil_op_call *call)
     const hil_shape *x = &call->in[0].shape, *gate = &call->in[1].shape;
     bool whole = hil_shape_cols(gate) == 1 || hil_shape_cols(gate) == hil_shape_cols(x);
     if (!whole || hil_shape_rows(gate) != hil_shape_rows(x))
-        return hil_fail(HIL_ERR_USAGE,
-                        "sigmoid_gate: gates %s are not one for each row of %s, or as many",
-                        hil_infer_shape_text(gate).text, hil_infer_shape_text(x).text);
+        return hil_fail(HIL_ERR_USAGE, "%s: gates %s are not one for each row of %s, or as many",
+                        call->op->name, hil_infer_shape_text(gate).text,
+                        hil_infer_shape_text(x).text);
     hil_infer_out(call, call->compute, x);
     return HIL_OK;
 }
 
-static float open_by(const hil_op_call *call, int64_t row)
+static bool is_softplus(const hil_op_call *call)
 {
-    float one;
-    return 1 / (1 + expf(-*hil_row_read(&call->in[1], row, 1, &one)));
+    return call->op == &hil_op_softplus_gate;
+}
+
+static float softplus(float x)
+{
+    return x > 20 ? x : log1pf(expf(x));
+}
+
+/* What a row is multiplied by, and its derivative by the gate. */
+typedef struct opening {
+    float factor, slope;
+} opening;
+static opening open_by(const hil_op_call *call, int64_t row)
+{
+    float one, x = *hil_row_read(&call->in[1], row, 1, &one), s = 1 / (1 + expf(-x));
+    return is_softplus(call) ? (opening){softplus(x), s} : (opening){s, s * (1 - s)};
 }
 
 static void scale_row(const hil_op_call *call, int64_t row, const hil_tensor *from,
                       const hil_tensor *to, bool add)
 {
     int64_t cols = hil_shape_cols(&call->in[0].shape);
-    float buffer[PIECE], scaled[PIECE], gate = open_by(call, row);
+    float buffer[PIECE], scaled[PIECE], gate = open_by(call, row).factor;
     for (int64_t c = 0; c < cols; c += PIECE) {
         int64_t n = cols - c < PIECE ? cols - c : PIECE, at = row * cols + c;
         hil_rows()->math.scale(scaled, hil_row_read(from, at, n, buffer), gate, n);
@@ -39,34 +54,36 @@ static void scale_row(const hil_op_call *call, int64_t row, const hil_tensor *fr
     }
 }
 
-/* The gradient of the gate: s (1 - s) times x . dout. */
+/* The gradient of the gate: its slope times x . dout. */
 static void gate_row(const hil_op_call *call, int64_t row)
 {
     int64_t cols = hil_shape_cols(&call->in[0].shape);
-    float buffer[PIECE], other[PIECE], product[PIECE], gate = open_by(call, row), dot = 0;
+    float buffer[PIECE], other[PIECE], product[PIECE], dot = 0;
     for (int64_t c = 0; c < cols; c += PIECE) {
         int64_t n = cols - c < PIECE ? cols - c : PIECE, at = row * cols + c;
         hil_rows()->math.multiply(product, hil_row_read(&call->in[0], at, n, buffer),
                                   hil_row_read(&call->dout[0], at, n, other), n);
         dot += hil_rows()->math.sum(product, n);
     }
-    dot *= gate * (1 - gate);
+    dot *= open_by(call, row).slope;
     hil_row_write(&call->din[1], row, 1, &dot, call->din_add[1]);
 }
 
-/* Row `row` times the sigmoids of as many gates: backward if `dout` has data. */
+/* Row `row` times what as many gates say: backward if `dout` has data. */
 static void multiply_row(const hil_op_call *call, int64_t row, const hil_tensor *dout)
 {
     int64_t cols = hil_shape_cols(&call->in[0].shape);
     float x[PIECE], gate[PIECE], s[PIECE], dy[PIECE], dgate[PIECE];
+    bool soft = is_softplus(call);
     for (int64_t c = 0; c < cols; c += PIECE) {
         int64_t n = cols - c < PIECE ? cols - c : PIECE, at = row * cols + c;
         const float *from = hil_row_read(&call->in[0], at, n, x);
-        hil_rows()->activation.sigmoid(s, hil_row_read(&call->in[1], at, n, gate), n);
+        const float *by = hil_row_read(&call->in[1], at, n, gate);
+        hil_rows()->activation.sigmoid(s, by, n);
         const float *back = dout ? hil_row_read(dout, at, n, dy) : from;
         for (int64_t i = 0; i < n; ++i) {
-            dgate[i] = back[i] * from[i] * s[i] * (1 - s[i]);
-            dy[i] = back[i] * s[i];
+            dgate[i] = soft ? back[i] * from[i] * s[i] : back[i] * from[i] * s[i] * (1 - s[i]);
+            dy[i] = back[i] * (soft ? softplus(by[i]) : s[i]);
         }
         if (!dout) hil_row_write(&call->out[0], at, n, dy, false);
         if (dout && call->din[1].data) hil_row_write(&call->din[1], at, n, dgate, call->din_add[1]);
@@ -126,6 +143,15 @@ static hil_status backward(hil_op_call *call)
 
 const hil_op hil_op_sigmoid_gate = {
     .name = "sigmoid_gate",
+    .keep_in = 3,
+    .reuse = 1,
+    .infer = infer,
+    .forward = forward,
+    .backward = backward,
+};
+
+const hil_op hil_op_softplus_gate = {
+    .name = "softplus_gate",
     .keep_in = 3,
     .reuse = 1,
     .infer = infer,

@@ -1,6 +1,6 @@
 """golden_more.py - more of golden_configs.py; seeds follow from the names, so rows may stand in any order."""
-from transformers import (Cohere2MoeConfig, LongcatFlashConfig, MiMoV2FlashConfig, Mistral4Config,
-                          OlmoHybridConfig)
+from transformers import (Cohere2MoeConfig, LagunaConfig, LongcatFlashConfig, MiMoV2FlashConfig,
+                          Mistral4Config, OlmoHybridConfig)
 
 from golden_recent import DENSE, EXPERTS, LATENT, THREE
 
@@ -37,4 +37,19 @@ MORE = {
         **{**THREE, "num_key_value_heads": 1}, head_dim=12, v_head_dim=8, sliding_window=5,
         attention_bias=True, n_routed_experts=6, num_experts_per_tok=2, n_group=2, topk_group=1,
         moe_intermediate_size=10, routed_scaling_factor=1.5),
+    "laguna": lambda: LagunaConfig(
+        **THREE, num_experts=6, num_experts_per_tok=2, head_dim=8, moe_intermediate_size=10,
+        shared_expert_intermediate_size=6, sliding_window=5, moe_router_logit_softcapping=0.7,
+        moe_routed_scaling_factor=1.5, num_attention_heads_per_layer=[4, 6, 4],
+        layer_types=["full_attention", "sliding_attention", "full_attention"]),
+    "laguna_elements": lambda: LagunaConfig(
+        **DENSE, **EXPERTS, head_dim=8, moe_intermediate_size=10, sliding_window=5,
+        shared_expert_intermediate_size=6, gating="per-element", attention_bias=True,
+        mlp_layer_types=["sparse", "dense"],
+        layer_types=["sliding_attention", "full_attention"],
+        rope_parameters=dict(
+            full_attention=dict(rope_type="yarn", rope_theta=1000.0, factor=4.0, beta_fast=4.0,
+                                beta_slow=1.0, original_max_position_embeddings=12),
+            sliding_attention=dict(rope_type="default", rope_theta=500.0,
+                                   partial_rotary_factor=0.5))),
 }

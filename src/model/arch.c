@@ -95,6 +95,7 @@ static const hil_arch *const archs[] = {
     &hil_arch_olmo_hybrid,
     &hil_arch_cohere2_moe,
     &hil_arch_mimo_v2_flash,
+    &hil_arch_laguna,
 };
 enum { COUNT = sizeof archs / sizeof *archs };
 

@@ -25,6 +25,13 @@ int64_t hil_config_value_dim(const hil_config *config)
     return config->value_dim ? config->value_dim : config->head_dim;
 }
 
+int64_t hil_config_heads(const hil_config *config, int64_t layer)
+{
+    assert(layer >= 0 && layer < config->layers);
+    bool local = config->local_heads && bit(config->slides, layer);
+    return local ? config->local_heads : config->heads;
+}
+
 int64_t hil_config_kv_heads(const hil_config *config, int64_t layer)
 {
     assert(layer >= 0 && layer < config->layers);

@@ -139,6 +139,7 @@ typedef struct hil_mixture_config {
     int64_t groups, groups_chosen;   /* likewise */
     double scale;                    /* of the weights of the chosen experts; 0: 1 */
     double eps;                      /* of hil_route_options */
+    double cap;                      /* logits become cap * tanh(logit / cap); 0: as they are */
     double part;                     /* of all experts' sum, which the layer gives; 0: all of it */
     double balance;                  /* coefficient of the auxiliary loss; 0: none */
     double router_z;                 /* that of the router z-loss, an option; 0: none */
@@ -149,9 +150,9 @@ typedef struct hil_mixture_config {
 typedef struct hil_config {
     const hil_arch *arch;
     int64_t vocab, hidden, intermediate, layers, heads, kv_heads, head_dim, max_positions;
-    int64_t attentions;     /* of each layer; 0: one */
-    int64_t local_kv_heads; /* of layers with sliding attention; 0: as in the others */
-    int64_t value_dim;      /* numbers of a head of values; 0: head_dim */
+    int64_t attentions;                  /* of each layer; 0: one */
+    int64_t local_heads, local_kv_heads; /* of layers with sliding attention; 0: as in the others */
+    int64_t value_dim;                   /* numbers of a head of values; 0: head_dim */
     int64_t window; /* of layers with sliding attention; 0: none. Read it by hil_config_window. */
     uint64_t slides[HIL_LAYER_WORDS]; /* bit set: the layer has sliding attention */
     uint64_t still[HIL_LAYER_WORDS];  /* bit set: the layer has no rotary embedding */
@@ -181,6 +182,7 @@ typedef struct hil_config {
     bool no_post_norms; /* the norms of what parts give, which the architecture has, are left out */
     bool mixture_post_norms; /* that of the MLP is there only where it is a mixture */
     hil_own_gate own_gate;   /* where the architecture has such a projection */
+    bool softplus_gate;      /* what it gives is not for sigmoids, but for softplus */
     bool gated;      /* q has heads twice as large: the second half gates what attention gives */
     bool frozen_pad; /* the row `pad` of the embedding gets no gradient from it */
     /* 0: none, or the usual one. */
@@ -223,7 +225,8 @@ hil_status hil_config_parse(hil_config *out, const char *json, size_t size, cons
 int64_t hil_config_rope_dims(const hil_config *config, const hil_rope_config *rope);
 /* How many numbers a head of queries and keys has. */
 int64_t hil_config_key_dim(const hil_config *config);
-/* Heads of keys and values of the layer, and the numbers of a head of values. */
+/* Heads of the layer, those of keys and values, and the numbers of a head of values. */
+int64_t hil_config_heads(const hil_config *config, int64_t layer);
 int64_t hil_config_kv_heads(const hil_config *config, int64_t layer);
 int64_t hil_config_value_dim(const hil_config *config);
 /* Whether the layer has rotary embedding. */

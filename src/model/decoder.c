@@ -45,7 +45,7 @@ typedef struct layer {
     hil_short_conv conv; /* likewise */
     hil_mamba mamba;     /* likewise */
     bool mixes, feeds;   /* it has attention or what is in its place; an MLP */
-    int64_t kv_heads;
+    int64_t heads, kv_heads;
     const hil_rope_table *rope;   /* NULL: none */
     const hil_rope_table *growth; /* of queries; NULL: they do not grow, or `rope` does it */
     hil_attention_options attention;
@@ -126,7 +126,7 @@ static hil_status turn(hil_tape *t, const layer *l, bool query, hil_value **x)
 {
     const hil_config *c = l->config;
     const module *n = query ? &l->q_norm : &l->k_norm;
-    int64_t heads = query ? c->heads : l->kv_heads;
+    int64_t heads = query ? l->heads : l->kv_heads;
     if (c->qk_norm == HIL_QK_NORM_WHOLE) HIL_TRY(normalize(t, c, n, *x, x));
     if (hil_value_dims(*x) == 3) HIL_TRY(split_heads(t, *x, heads, x));
     if (c->qk_norm == HIL_QK_NORM_HEAD) HIL_TRY(normalize(t, c, n, *x, x));
@@ -143,10 +143,10 @@ static hil_status turn(hil_tape *t, const layer *l, bool query, hil_value **x)
 static hil_status project_fused(hil_tape *t, const layer *l, hil_value *x, hil_value *qkv[3])
 {
     const hil_config *c = l->config;
-    int64_t q = c->heads * c->head_dim, kv = l->kv_heads * c->head_dim;
+    int64_t q = l->heads * c->head_dim, kv = l->kv_heads * c->head_dim;
     HIL_TRY(project(t, &l->qkv, x, &x));
     if (!c->qkv_by_head) return hil_split(t, x, 3, (int64_t[]){q, kv, kv}, qkv);
-    HIL_TRY(split_heads(t, x, c->heads, &x));
+    HIL_TRY(split_heads(t, x, l->heads, &x));
     return hil_split(t, x, 3, (int64_t[]){c->head_dim, c->head_dim, c->head_dim}, qkv);
 }
 
@@ -155,7 +155,7 @@ static hil_status split_gate(hil_tape *t, const layer *l, hil_value **q, hil_val
 {
     hil_value *part[2];
     int64_t size = l->config->head_dim;
-    HIL_TRY(split_heads(t, *q, l->config->heads, q));
+    HIL_TRY(split_heads(t, *q, l->heads, q));
     HIL_TRY(hil_split(t, *q, 2, (int64_t[]){size, size}, part));
     *q = part[0], *gate = part[1];
     return HIL_OK;
@@ -192,9 +192,9 @@ static hil_status attend(hil_tape *t, const layer *l, hil_value *x, hil_value **
     HIL_TRY(hil_attention(t, part[0], part[1], part[2], &l->attention, y));
     if (l->own_gate.weight) {
         HIL_TRY(project(t, &l->own_gate, x, &gate));
-        HIL_TRY(split_heads(t, gate, c->heads, &gate));
+        HIL_TRY(split_heads(t, gate, l->heads, &gate));
     }
-    if (gate) HIL_TRY(hil_sigmoid_gate(t, *y, gate, y));
+    if (gate) HIL_TRY((c->softplus_gate ? hil_softplus_gate : hil_sigmoid_gate)(t, *y, gate, y));
     int64_t shape[3] = {hil_value_dim(x, 0), hil_value_dim(x, 1), -1};
     return hil_reshape(t, *y, 3, shape, y);
 }
@@ -331,6 +331,7 @@ static void set_options(layer *l, const hil_config *c, int64_t n, const ropes *t
     l->after_mlp.factor = c->residual_scale > 0 ? c->residual_scale : c->mlp_out;
     l->mixes = hil_config_mixes(c, n);
     l->feeds = hil_config_feeds(c, n);
+    l->heads = hil_config_heads(c, n);
     l->kv_heads = hil_config_kv_heads(c, n);
     if (hil_config_turns(c, n)) l->rope = slides && c->has_local ? &tables->sliding : &tables->full;
     if (c->growth.factor != 0 && (!l->rope || c->latent.kv_rank)) l->growth = &tables->growth;
@@ -345,7 +346,7 @@ static void set_options(layer *l, const hil_config *c, int64_t n, const ropes *t
 static hil_status add_sinks(hil_model *model, const hil_config *c, int64_t n, hil_param **out)
 {
     char name[256];
-    const hil_param_form form = {HIL_BIAS, 1, c->heads, 0};
+    const hil_param_form form = {HIL_BIAS, 1, hil_config_heads(c, n), 0};
     snprintf(name, sizeof name, "%s%lld.%s", c->arch->names->blocks, (long long)n,
              c->arch->names->sinks);
     return hil_model_param(model, name, &form, out);
@@ -373,7 +374,8 @@ static output output_of(const hil_config *c, int64_t n)
     if (hil_config_mamba(c, n) && !mamba->beside)
         return (output){arch->mamba->out, mamba->heads * mamba->head_dim, mamba->out_bias, true,
                         arch->mamba->whole ? HIL_ROUTER : HIL_MATRIX};
-    return (output){arch->names->o, c->heads * value, c->output_bias, false, HIL_MATRIX};
+    return (output){arch->names->o, hil_config_heads(c, n) * value, c->output_bias, false,
+                    HIL_MATRIX};
 }
 
 /* The activation's numbers begin as in transformers: its factors as 0.8 and 0.3. */
@@ -409,7 +411,7 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
     layer *l;
     HIL_TRY(hil_model_alloc(model, sizeof *l, (void **)&l));
     set_options(l, c, n, tables);
-    int64_t d = c->hidden, q = c->heads * c->head_dim, kv = l->kv_heads * c->head_dim;
+    int64_t d = c->hidden, q = l->heads * c->head_dim, kv = l->kv_heads * c->head_dim;
     int64_t v = l->kv_heads * hil_config_value_dim(c);
     int64_t f = c->intermediate, q_norm = c->head_dim, k_norm = c->head_dim;
     const output o = output_of(c, n);
@@ -422,7 +424,7 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
     const hil_role one = norm_role(c);
     const char *own_norm = c->shared_norm || !feeds ? NULL : m->mlp_norm;
     bool no_qk = other || c->qk_norm == HIL_QK_NORM_NONE, own = c->qk_norm == HIL_QK_NORM_OWN;
-    int64_t q_norms = own ? c->heads : 1, k_norms = own ? l->kv_heads : 1;
+    int64_t q_norms = own ? l->heads : 1, k_norms = own ? l->kv_heads : 1;
     HIL_TRY(hil_mixture_build(model, c, n, &l->mixture));
     if (l->mixture.router && c->mixture.part > 0) l->after_mlp.factor = c->mixture.part;
     HIL_TRY(hil_latent_build(model, c, n, "", &l->latent));
@@ -436,7 +438,7 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
     bool mixed = l->mixture.router || !feeds, no_bias = mixed || !c->mlp_bias;
     bool no_post = c->no_post_norms, no_own = c->mixture_post_norms && !l->mixture.router;
     int64_t gates = c->own_gate == HIL_OWN_GATE_NONE   ? 0
-                    : c->own_gate == HIL_OWN_GATE_HEAD ? c->heads
+                    : c->own_gate == HIL_OWN_GATE_HEAD ? l->heads
                                                        : q;
     const hil_build_row rows[] = {
         {m->attention_norm, {one, 1, d, 0}, &l->attention_norm.weight, !mixes},

@@ -116,6 +116,7 @@ hil_status hil_mixture_build(hil_model *model, const hil_config *c, int64_t n, h
     out->early = c->mixture.early;
     out->alpha = c->mixture.alpha;
     out->limit = c->mixture.limit;
+    out->cap = c->mixture.cap;
     out->router_z = c->mixture.router_z;
     out->layers = hil_mixture_before(c, c->layers);
     const struct {
@@ -157,6 +158,7 @@ hil_status hil_mixture_route(hil_tape *t, const hil_mixture *m, hil_value *x, co
     hil_value *logits, *used = NULL;
     if (m->balanced && m->later) HIL_TRY(hil_values_get(in, "used", &used));
     HIL_TRY(hil_linear(t, x, m->router, m->router_bias, &logits));
+    if (m->cap > 0) HIL_TRY(hil_softcap(t, logits, m->cap, &logits));
     if (m->router_z > 0) HIL_TRY(hil_router_z_loss(t, logits, m->layers, m->router_z));
     HIL_TRY(hil_route(t, logits, used, &m->route, routing));
     if (m->factors) HIL_TRY(hil_expert_scale(t, routing, m->factors));

@@ -16,6 +16,7 @@ typedef struct hil_mixture {
     hil_route_options route;
     hil_activation activation;
     double alpha, limit; /* of the clamped SwiGLU; limit 0: plain */
+    double cap;          /* of the router's logits; 0: none */
     bool early;          /* weights multiply what experts get */
     bool balanced;       /* the auxiliary loss is wanted */
     bool later;          /* an earlier layer is a mixture, too */

@@ -85,7 +85,7 @@ static void widen(hil_config *c, int64_t times)
                               &c->kv_heads,       &c->varied.kv_heads, &c->mixture.width,
                               &c->mixture.shared, &c->mixture.latent,  &c->latent.q_rank,
                               &c->latent.kv_rank, &c->delta.heads,     &c->delta.key_heads,
-                              &c->mamba.heads,    &c->local_kv_heads};
+                              &c->mamba.heads,    &c->local_kv_heads,  &c->local_heads};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) *sizes[i] *= times;
 }
 

@@ -53,6 +53,15 @@ static const char *const refused[][3] = {
     {"mimo_v2_flash", FULL("\"rope_theta\":9"), "lacks an object of a kind of layers"},
     {"mimo_v2_flash", FULL("\"rope_type\":\"linear\",\"factor\":2"), "needs \"partial_rotary"},
     {"mimo_v2_flash", FULL("\"rope_theta\":9,\"partial_rotary_factor\":0.001"), "no even number"},
+    {"laguna", FULL("\"partial_rotary_factor\":1"), "\"rope_theta\" is missing"},
+    {"laguna", ",\"partial_rotary_factor\":1" FULL("\"rope_theta\":5"), "belongs into"},
+    {"laguna", ",\"gating\":false", "\"gating\" must be true, per-head or per-element"},
+    {"laguna", ",\"output_router_logits\":true", "\"output_router_logits\" is true"},
+    {"laguna", ",\"moe_apply_router_weight_on_input\":true", "weight_on_input\" is true"},
+    {"laguna", ",\"num_attention_heads_per_layer\":[8,8]", "an entry per layer"},
+    {"laguna", ",\"num_attention_heads_per_layer\":[8,8,8,10]", "differs in layers of one kind"},
+    {"laguna", ",\"num_attention_heads_per_layer\":[7,7,7,7]", "heads\" does not divide"},
+    {"laguna", ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}", "is not known here"},
 };
 
 static void check_refused(void)
@@ -143,11 +152,32 @@ static void check_mimo(void)
     CHECK_NEAR(c.mixture.scale, 1, 0);
 }
 
+static void check_laguna(void)
+{
+    hil_config c = accept("laguna", ",\"gating\":\"per-head\"");
+    CHECK_INT(c.slides[0], 0);
+    CHECK_INT(c.mixture.dense[0], 1);
+    CHECK_INT(hil_config_rope_dims(&c, &c.rope), 64);
+    CHECK(c.own_gate == HIL_OWN_GATE_HEAD && c.mixture.cap == 0);
+    c = accept("laguna", TYPES("sliding", "full", "full",
+                               "sliding") ","
+                                          "\"num_attention_heads_per_layer\":[6,2,2,6],"
+                                          "\"gating\":\"per-element\"");
+    CHECK_INT(hil_config_heads(&c, 0), 6);
+    CHECK_INT(hil_config_heads(&c, 1), 2);
+    CHECK_INT(hil_config_window(&c, 3), 512);
+    CHECK_NEAR(c.local_rope.theta, 10000, 0);
+    CHECK(c.own_gate == HIL_OWN_GATE_NUMBER);
+    c = accept("laguna", FULL("\"rope_theta\":7"));
+    CHECK_INT(hil_config_rope_dims(&c, &c.rope), 128);
+}
+
 int main(void)
 {
     check_refused();
     check_olmo();
     check_cohere();
     check_mimo();
+    check_laguna();
     return 0;
 }

@@ -1,6 +1,6 @@
 """golden_more.py - more of golden_configs.py; seeds follow from the names, so rows may stand in any order."""
-from transformers import (Cohere2MoeConfig, LagunaConfig, LongcatFlashConfig, MiMoV2FlashConfig,
-                          Mistral4Config, OlmoHybridConfig)
+from transformers import (BailingHybridConfig, Cohere2MoeConfig, LagunaConfig, LongcatFlashConfig,
+                          MiMoV2FlashConfig, Mistral4Config, OlmoHybridConfig)
 
 from golden_recent import DENSE, EXPERTS, LATENT, THREE
 
@@ -52,4 +52,9 @@ MORE = {
                                 beta_slow=1.0, original_max_position_embeddings=12),
             sliding_attention=dict(rope_type="default", rope_theta=500.0,
                                    partial_rotary_factor=0.5))),
+    "bailing_hybrid": lambda: BailingHybridConfig(
+        **{**DENSE, **LATENT}, head_dim=12, linear_num_heads=2, attention_bias=True,
+        num_local_experts=6, num_experts_per_tok=2, n_group=2, topk_group=1,
+        moe_intermediate_size=10, layer_group_size=2, first_k_dense_replace=1,
+        kda_lower_bound=-2.0),
 }

@@ -30,6 +30,8 @@ RECENT = {
 }
 # Tensors of files that are parameters of another name in the modules that adapters target.
 OWN_NAMES = {
+    "bailing_hybrid": ((".attention.f_proj.", ".attention.forget_gate.f_proj."),
+                       (".attention.dense.", ".attention.o_proj."), (".attention.", ".self_attn.")),
     "kimi_linear": (("block_sparse_moe.shared_experts.", "mlp.shared_experts."),
                     (".f_a_proj", ".forget_gate.f_a_proj"), (".f_b_proj", ".forget_gate.f_b_proj"),
                     ("block_sparse_moe.gate_proj.", "mlp.gate_proj."),

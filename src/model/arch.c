@@ -96,6 +96,7 @@ static const hil_arch *const archs[] = {
     &hil_arch_cohere2_moe,
     &hil_arch_mimo_v2_flash,
     &hil_arch_laguna,
+    &hil_arch_bailing_hybrid,
 };
 enum { COUNT = sizeof archs / sizeof *archs };
 

@@ -88,6 +88,8 @@ typedef struct hil_delta_config {
     double write;               /* a factor of how much each position writes; 0: 1 */
     double norm_eps;            /* of the norm of what it gives; 0: the model's */
     bool channels;              /* each channel of a key has a decay of its own: kimi_delta.h */
+    bool direct;                /* decays and gates there have one projection each */
+    double floor;               /* below 0: the least logarithm of a decay there; 0: none */
     uint64_t layers[HIL_LAYER_WORDS]; /* bit set: the layer has it */
 } hil_delta_config;
 

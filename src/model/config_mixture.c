@@ -65,11 +65,16 @@ hil_status hil_config_groups(const hil_config_reader *r)
 
 hil_status hil_config_grouped_mixture(const hil_config_reader *r, int64_t shared, int64_t dense)
 {
+    HIL_TRY(hil_config_mixture(r, "n_routed_experts"));
+    r->config->mixture.balance = 0; /* there is none in transformers */
+    HIL_TRY(read_scores(r));
+    return hil_config_grouped(r, shared, dense);
+}
+
+hil_status hil_config_grouped(const hil_config_reader *r, int64_t shared, int64_t dense)
+{
     hil_config *c = r->config;
     hil_mixture_config *m = &c->mixture;
-    HIL_TRY(hil_config_mixture(r, "n_routed_experts"));
-    m->balance = 0; /* there is none in transformers */
-    HIL_TRY(read_scores(r));
     HIL_TRY(hil_config_groups(r));
     if (m->scale == 0) m->scale = 1;
     HIL_TRY(hil_config_real(r, "routed_scaling_factor", 1e-9, 1e9, &m->scale));

@@ -100,6 +100,8 @@ hil_status hil_config_check_mixture(const hil_config_reader *r);
    without experts at the beginning; `shared` and `dense`: how many of both where keys are absent.
  */
 hil_status hil_config_grouped_mixture(const hil_config_reader *r, int64_t shared, int64_t dense);
+/* The same without how many experts there are, how many are chosen, and their width. */
+hil_status hil_config_grouped(const hil_config_reader *r, int64_t shared, int64_t dense);
 /* How many experts there are, under `key` or `other`, how many are chosen, and their width. */
 hil_status hil_config_experts(const hil_config_reader *r, const char *key, const char *other);
 /* n_group and topk_group. */

@@ -20,11 +20,13 @@ hil_status hil_kimi_delta_build(hil_model *model, const hil_config *c, int64_t n
         {"self_attn.q_conv1d", kernel, &out->kernel[0], false},
         {"self_attn.k_conv1d", kernel, &out->kernel[1], false},
         {"self_attn.v_conv1d", kernel, &out->kernel[2], false},
-        {"self_attn.forget_gate.f_a_proj", down, &out->forget_down, false},
-        {"self_attn.forget_gate.f_b_proj", up, &out->forget_up, false},
+        {"self_attn.forget_gate.f_a_proj", down, &out->forget_down, s->direct},
+        {"self_attn.forget_gate.f_b_proj", up, &out->forget_up, s->direct},
+        {"self_attn.forget_gate.f_proj", whole, &out->forget_up, !s->direct},
         {"self_attn.b_proj", {HIL_MATRIX, s->heads, d, std}, &out->write, false},
-        {"self_attn.g_a_proj", down, &out->gate_down, false},
-        {"self_attn.g_b_proj", up, &out->gate_up, false},
+        {"self_attn.g_a_proj", down, &out->gate_down, s->direct},
+        {"self_attn.g_b_proj", up, &out->gate_up, s->direct},
+        {"self_attn.g_proj", whole, &out->gate_up, !s->direct},
         {"self_attn.o_norm", {HIL_SCALE, 1, few, 0}, &out->norm, false},
     };
     const hil_build_row rate = {
@@ -34,18 +36,19 @@ hil_status hil_kimi_delta_build(hil_model *model, const hil_config *c, int64_t n
     hil_delta_defaults(&out->options);
     out->options.key_heads = s->heads;
     out->options.key_dim = s->key_dim;
+    out->options.floor = s->floor;
     HIL_TRY(hil_build_vector(model, c, n, &rate));
     HIL_TRY(hil_build_vector(model, c, n, &bias));
     return hil_build_params(
         model, &(hil_build_table){c->arch->names->blocks, n, rows, sizeof rows / sizeof *rows});
 }
 
-/* The product with `up` of that with `down`. */
+/* The product with `up` of that with `down`, if there is one. */
 static hil_status project_twice(hil_tape *t, hil_value *x, hil_param *down, hil_param *up,
                                 hil_value **y)
 {
-    HIL_TRY(hil_linear(t, x, down, NULL, y));
-    return hil_linear(t, *y, up, NULL, y);
+    if (down) HIL_TRY(hil_linear(t, x, down, NULL, &x));
+    return hil_linear(t, x, up, NULL, y);
 }
 
 hil_status hil_kimi_delta_run(hil_tape *t, const hil_kimi_delta *k, hil_value *x, hil_value **y)

@@ -3,7 +3,7 @@
 
    [Note: kimi delta] As [Note: delta net], but for these: q, k and v have projections and
    convolutions of their own; the decays, of each channel of a key, and the gate of what it gives
-   come through a few numbers of each position; the gate is a sigmoid. */
+   come through a few numbers of each position, or directly; the gate is a sigmoid. */
 #ifndef HIL_MODEL_KIMI_DELTA_H
 #define HIL_MODEL_KIMI_DELTA_H
 
@@ -12,7 +12,7 @@
 typedef struct hil_kimi_delta {
     const hil_config *config;
     hil_param *qkv[3], *kernel[3]; /* NULL: the layer has no such attention */
-    hil_param *forget_down, *forget_up, *gate_down, *gate_up, *write;
+    hil_param *forget_down, *forget_up, *gate_down, *gate_up, *write; /* .._down NULL: none */
     hil_param *norm;
     hil_delta_options options;
 } hil_kimi_delta;

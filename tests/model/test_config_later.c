@@ -5,10 +5,11 @@
 static hil_status read(const char *type, const char *keys, hil_config *out)
 {
     static const char form[] = "{\"model_type\":\"%s\",\"hidden_size\":96,\"vocab_size\":96,"
-                               "\"num_attention_heads\":8,\"num_key_value_heads\":2%s%s}";
+                               "\"num_attention_heads\":8%s%s%s}";
     const char *layers = strstr(keys, "num_hidden_layers") ? "" : ",\"num_hidden_layers\":4";
+    const char *heads = strstr(keys, "num_key_value_heads") ? "" : ",\"num_key_value_heads\":2";
     char json[1024];
-    snprintf(json, sizeof json, form, type, layers, keys);
+    snprintf(json, sizeof json, form, type, layers, heads, keys);
     return hil_config_parse(out, json, strlen(json), "t");
 }
 
@@ -22,6 +23,7 @@ static hil_config accept(const char *type, const char *keys)
 #define TYPES(a, b, c, d)                                                                          \
     ",\"layer_types\":[\"" a "_attention\",\"" b "_attention\",\"" c "_attention\",\"" d           \
     "_attention\"]"
+#define HEADS ",\"num_key_value_heads\":8"
 #define FULL(keys) ",\"rope_parameters\":{\"full_attention\":{" keys "}}"
 
 static const char *const refused[][3] = {
@@ -62,6 +64,13 @@ static const char *const refused[][3] = {
     {"laguna", ",\"num_attention_heads_per_layer\":[8,8,8,10]", "differs in layers of one kind"},
     {"laguna", ",\"num_attention_heads_per_layer\":[7,7,7,7]", "heads\" does not divide"},
     {"laguna", ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}", "is not known here"},
+    {"bailing_hybrid", "", "\"num_key_value_heads\" is not that of \"num_attention_heads\""},
+    {"bailing_hybrid", ",\"tie_word_embeddings\":true", "\"tie_word_embeddings\" is true"},
+    {"bailing_hybrid", ",\"num_experts\":4,\"num_local_experts\":5", "under another name"},
+    {"bailing_hybrid", HEADS ",\"kda_lower_bound\":0", "\"kda_lower_bound\" is 0"},
+    {"bailing_hybrid", HEADS ",\"linear_head_dim\":1", "no size of the heads of linear attention"},
+    {"bailing_hybrid", HEADS ",\"layer_group_size\":0", "\"layer_group_size\" is 0"},
+    {"bailing_hybrid", HEADS ",\"num_expert_group\":7", "does not cut the experts into groups"},
 };
 
 static void check_refused(void)
@@ -172,6 +181,29 @@ static void check_laguna(void)
     CHECK_INT(hil_config_rope_dims(&c, &c.rope), 128);
 }
 
+static void check_bailing(void)
+{
+    hil_config c = accept("bailing_hybrid", HEADS ",\"num_hidden_layers\":7,\"q_lora_rank\":5,"
+                                                  "\"decoder_sparse_step\":2");
+    CHECK_INT(c.delta.layers[0], 95);
+    CHECK_INT(c.mixture.dense[0], 3);
+    CHECK_INT(c.delta.heads * c.delta.key_dim, 8 * 128);
+    CHECK_INT(c.head_dim + c.latent.q_rank, 64);
+    CHECK_NEAR(c.delta.floor, -5, 0);
+    CHECK_NEAR(c.rope.theta, 6e6, 0);
+    c = accept("bailing_hybrid", HEADS ",\"partial_rotary_factor\":0.5,\"moe_renormalize\":null,"
+                                       "\"rope_parameters\":{\"partial_rotary_factor\":0.5}");
+    CHECK_INT(hil_config_rope_dims(&c, &c.rope), 64);
+    CHECK(!c.mixture.normalized);
+    c = accept("bailing_hybrid", HEADS ",\"head_dim\":4,\"linear_head_dim\":6,"
+                                       "\"kda_safe_gate\":false,\"num_experts\":16,"
+                                       "\"moe_renormalize\":false,\"model_max_length\":77");
+    CHECK_INT(c.delta.key_dim, 6);
+    CHECK_INT(c.mixture.experts, 16);
+    CHECK_INT(c.max_positions, 77);
+    CHECK(!c.mixture.normalized && c.delta.floor == 0);
+}
+
 int main(void)
 {
     check_refused();
@@ -179,5 +211,6 @@ int main(void)
     check_cohere();
     check_mimo();
     check_laguna();
+    check_bailing();
     return 0;
 }

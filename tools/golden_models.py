@@ -116,9 +116,11 @@ def make_tokens(vocab, seed):
 
 
 def trained(model):
-    """All but what corrects the choice of experts, which some models have as a parameter."""
+    """All but what corrects the choice of experts, which some models have as a parameter, and what
+    chooses keys, which gets no gradient."""
     return [(name, p) for name, p in model.named_parameters()
-            if not name.endswith(("e_score_correction_bias", "mlp.expert_bias"))]
+            if not name.endswith(("e_score_correction_bias", "mlp.expert_bias"))
+            and ".indexer." not in name]
 
 
 def optimizer_of(named):

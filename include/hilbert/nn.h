@@ -60,6 +60,7 @@ typedef enum hil_role {
     HIL_RATE,   /* a vector of logarithms of numbers from 0.01 to 16, not decayed */
     HIL_RATES,  /* a vector of the logarithms of 1, 2, 3, ..., not decayed */
     HIL_STEP,   /* a vector whose softplus is from 0.001 to 0.1, even in logarithms, not decayed */
+    HIL_FIXED_MATRIX, /* as HIL_MATRIX, but never trained, and an adapter leaves it out */
 } hil_role;
 
 /* Vectors have one row; with more, files hold them as rows x cols. They need no `std`; HIL_BIAS and

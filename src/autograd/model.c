@@ -71,11 +71,17 @@ static hil_init init_of(const hil_param_form *form)
     }
 }
 
+static bool is_fixed(hil_role role)
+{
+    return role == HIL_FIXED || role == HIL_FIXED_SCALE || role == HIL_FIXED_MATRIX;
+}
+
 static hil_status add_param(hil_model *model, const char *name, const hil_param_form *form,
                             bool expert, hil_param **out)
 {
-    bool matrix =
-        form->role == HIL_MATRIX || form->role == HIL_TRANSPOSED || form->role == HIL_ROUTER;
+    bool fixed = is_fixed(form->role);
+    bool matrix = form->role == HIL_MATRIX || form->role == HIL_TRANSPOSED ||
+                  form->role == HIL_ROUTER || form->role == HIL_FIXED_MATRIX;
     bool kernel = form->role == HIL_KERNEL;
     hil_param_spec spec = {
         .name = name,
@@ -86,7 +92,7 @@ static hil_status add_param(hil_model *model, const char *name, const hil_param_
         .no_decay = !matrix && !kernel,
         .transposed = form->role == HIL_TRANSPOSED,
         .group = (int)model->count,
-        .mixture = expert || form->role == HIL_ROUTER,
+        .mixture = expert || form->role == HIL_ROUTER || (matrix && fixed),
         .router = form->role == HIL_ROUTER,
     };
     if (!matrix && form->rows > 1) {
@@ -95,7 +101,7 @@ static hil_status add_param(hil_model *model, const char *name, const hil_param_
     }
     if (kernel) spec.filed = (hil_shape){3, {form->rows, 1, form->cols}};
     HIL_TRY(hil_store_add(model->store, &spec, out));
-    if (form->role == HIL_FIXED || form->role == HIL_FIXED_SCALE) hil_param_freeze(*out);
+    if (fixed) hil_param_freeze(*out);
     return HIL_OK;
 }
 

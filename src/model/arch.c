@@ -97,6 +97,7 @@ static const hil_arch *const archs[] = {
     &hil_arch_mimo_v2_flash,
     &hil_arch_laguna,
     &hil_arch_bailing_hybrid,
+    &hil_arch_deepseek_v32,
 };
 enum { COUNT = sizeof archs / sizeof *archs };
 

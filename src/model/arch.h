@@ -118,6 +118,9 @@ typedef struct hil_arch_stack {
 /* How DeepSeek-V3 and its like choose experts, with one group where keys say nothing. */
 #define HIL_ARCH_SIGMOIDS                                                                          \
     .sigmoid = true, .pairs = true, .corrected = true, .groups = 1, .groups_chosen = 1
+#define HIL_ARCH_V3_CHOICE                                                                         \
+    .chosen = 8, .width = 2048, .normalized = true, .sigmoid = true, .pairs = true,                \
+    .corrected = true, .groups = 8, .groups_chosen = 4, .scale = 2.5
 #define HIL_ARCH_MLP .gate = "mlp.gate_proj", .up = "mlp.up_proj", .down = "mlp.down_proj"
 
 struct hil_arch {
@@ -161,7 +164,7 @@ extern const hil_arch hil_arch_gpt2, hil_arch_llama, hil_arch_mistral, hil_arch_
     hil_arch_minicpm3, hil_arch_mellum, hil_arch_afmoe, hil_arch_hy_v3, hil_arch_granite_moe_swa,
     hil_arch_lfm3, hil_arch_axk1, hil_arch_flint, hil_arch_kolibri1, hil_arch_kimi_linear,
     hil_arch_mistral4, hil_arch_longcat_flash, hil_arch_olmo_hybrid, hil_arch_cohere2_moe,
-    hil_arch_mimo_v2_flash, hil_arch_laguna, hil_arch_bailing_hybrid;
+    hil_arch_mimo_v2_flash, hil_arch_laguna, hil_arch_bailing_hybrid, hil_arch_deepseek_v32;
 /* llama.c: reads the sizes, RMSNorm's epsilon, dropout of attention, whether the head is tied,
    hidden_act (SiLU) and rotary embedding. */
 hil_status hil_config_read_usual(const hil_config_reader *r);
@@ -192,6 +195,8 @@ extern const hil_arch_stack hil_arch_granite_stacks[];
 extern const hil_mixture_names hil_arch_granite_experts;
 /* falcon_h1.c and nemotron_h.c: those of Falcon-H1 and Bamba, of Nemotron-H and Mamba-2. */
 extern const hil_arch_names hil_arch_falcon_names, hil_arch_backbone_names;
+/* deepseek.c: those of DeepSeek. */
+extern const hil_arch_names hil_arch_deepseek_names;
 /* gemma.c: those of Gemma 2 and later. */
 extern const hil_arch_names hil_arch_gemma_names;
 /* The names that Llama gave most architectures. */

@@ -39,6 +39,20 @@ int64_t hil_config_kv_heads(const hil_config *config, int64_t layer)
     return local ? config->local_kv_heads : config->kv_heads;
 }
 
+int64_t hil_config_longest(const hil_config *config)
+{
+    int64_t chosen = config->indexer.chosen;
+    return chosen && chosen < config->max_positions ? chosen : config->max_positions;
+}
+
+const char *hil_config_longest_why(const hil_config *config)
+{
+    if (hil_config_longest(config) == config->max_positions) return "";
+    return ": beyond \"index_topk\" positions an indexer would choose the keys of each query, "
+           "which "
+           "is missing here";
+}
+
 bool hil_config_turns(const hil_config *config, int64_t layer)
 {
     assert(layer >= 0 && layer < config->layers);

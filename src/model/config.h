@@ -80,6 +80,13 @@ typedef struct hil_latent_config {
     double q_scale, kv_scale; /* of queries, and of the latent vector after its norm; 0: none */
 } hil_latent_config;
 
+/* What chooses the keys of each query where a sequence has more of them: [Note: indexer] in
+   latent.h. */
+typedef struct hil_indexer_config {
+    int64_t chosen;          /* keys of each query; 0: there is no indexer */
+    int64_t heads, head_dim; /* its own */
+} hil_indexer_config;
+
 /* Layers with linear attention by the gated delta rule: [Note: delta net] in delta_net.h. */
 typedef struct hil_delta_config {
     int64_t key_heads, key_dim; /* of queries and keys; key_heads 0: there are no such layers */
@@ -196,6 +203,7 @@ typedef struct hil_config {
     hil_rope_config rope;
     hil_mixture_config mixture;
     hil_latent_config latent;
+    hil_indexer_config indexer;
     hil_delta_config delta;
     hil_short_conv_config conv;
     hil_mamba_config mamba;
@@ -222,6 +230,11 @@ hil_status hil_config_read(hil_config *out, const char *path, hil_bytes *config,
                            hil_bytes *generation);
 /* config.json alone, from memory; `what` names the source in errors. */
 hil_status hil_config_parse(hil_config *out, const char *json, size_t size, const char *what);
+
+/* How many positions a sequence may have, and for the end of a message, why no more; "": the model
+   has no more. */
+int64_t hil_config_longest(const hil_config *config);
+const char *hil_config_longest_why(const hil_config *config);
 
 /* How many numbers of a head turn. */
 int64_t hil_config_rope_dims(const hil_config *config, const hil_rope_config *rope);

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-static const hil_arch_names names = {
+const hil_arch_names hil_arch_deepseek_names = {
     HIL_ARCH_ENDS,
     HIL_ARCH_MLP,
     .attention_norm = "input_layernorm",
@@ -136,14 +136,11 @@ const hil_arch hil_arch_deepseek_v2 = {
                             .bos = 1,
                             .eos = 2,
                             .pad = -1},
-    .names = &names,
+    .names = &hil_arch_deepseek_names,
     .read = read_v2,
     HIL_ARCH_GROUPED,
 };
 
-#define V3_CHOICE                                                                                  \
-    .chosen = 8, .width = 2048, .normalized = true, .sigmoid = true, .pairs = true,                \
-    .corrected = true, .groups = 8, .groups_chosen = 4, .scale = 2.5
 static const hil_config v3_defaults = {
     .activation = HIL_SILU,
     .interleaved = true,
@@ -152,7 +149,7 @@ static const hil_config v3_defaults = {
     .head_dim = 64,
     .max_positions = 4096,
     .latent = {.q_rank = 1536, .kv_rank = 512, .still = 128, .value = 128},
-    .mixture = {.experts = 256, V3_CHOICE},
+    .mixture = {.experts = 256, HIL_ARCH_V3_CHOICE},
     .bos = 0,
     .eos = 1,
     .pad = -1};
@@ -161,7 +158,7 @@ const hil_arch hil_arch_deepseek_v3 = {
     .name = "deepseek_v3",
     .class_name = "DeepseekV3ForCausalLM",
     .defaults = &v3_defaults,
-    .names = &names,
+    .names = &hil_arch_deepseek_names,
     .read = read_v3,
     HIL_ARCH_GROUPED,
 };
@@ -171,7 +168,7 @@ const hil_arch hil_arch_kimi_k2 = {
     .name = "kimi_k2",
     .class_name = "DeepseekV3ForCausalLM",
     .defaults = &v3_defaults,
-    .names = &names,
+    .names = &hil_arch_deepseek_names,
     .read = read_v3,
     HIL_ARCH_GROUPED,
 };
@@ -193,7 +190,7 @@ const hil_arch hil_arch_glm4_moe_lite = {
                             .bos = 0,
                             .eos = 1,
                             .pad = -1},
-    .names = &names,
+    .names = &hil_arch_deepseek_names,
     .read = read_glm4_lite,
     HIL_ARCH_GROUPED,
 };
@@ -223,7 +220,7 @@ const hil_arch hil_arch_axk1 = {
                             .head_dim = 64,
                             .max_positions = 32768,
                             .latent = {.q_rank = 1536, .kv_rank = 512, .still = 128, .value = 128},
-                            .mixture = {.experts = 192, V3_CHOICE},
+                            .mixture = {.experts = 192, HIL_ARCH_V3_CHOICE},
                             .bos = 163691,
                             .eos = 163691,
                             .pad = -1},
@@ -281,7 +278,7 @@ const hil_arch hil_arch_mistral4 = {
                             .bos = 1,
                             .eos = 2,
                             .pad = 11},
-    .names = &names,
+    .names = &hil_arch_deepseek_names,
     .read = read_mistral4,
     .mixture = &(const hil_mixture_names){HIL_ARCH_SHARED_EXPERTS},
     .stacks = hil_arch_saved_stacks,
@@ -334,7 +331,7 @@ const hil_arch hil_arch_youtu = {
                             .bos = 128000,
                             .eos = 128001,
                             .pad = -1},
-    .names = &names,
+    .names = &hil_arch_deepseek_names,
     .read = read_youtu,
     .build = hil_build_decoder,
 };
@@ -355,7 +352,7 @@ const hil_arch hil_arch_minicpm3 = {
                                     .bos = 1,
                                     .eos = 2,
                                     .pad = -1},
-    .names = &names,
+    .names = &hil_arch_deepseek_names,
     .read = read_minicpm3,
     .build = hil_build_decoder,
 };

@@ -5,6 +5,27 @@
 /* transformers takes this epsilon whatever the config says. */
 #define LATENT_EPS 1e-6
 
+/* See [Note: indexer]. transformers keeps the weights of its heads in fp32. */
+static hil_status build_indexer(hil_model *model, const hil_config *c, int64_t n)
+{
+    const hil_indexer_config *x = &c->indexer;
+    int64_t heads = x->heads, dim = x->head_dim, rank = c->latent.q_rank, d = c->hidden;
+    double std = c->init_std;
+    hil_param *unused;
+    if (!x->chosen) return HIL_OK;
+    const hil_build_row rows[] = {
+        {"self_attn.indexer.wq_b", {HIL_FIXED_MATRIX, heads * dim, rank, std}, &unused, false},
+        {"self_attn.indexer.wk", {HIL_FIXED_MATRIX, dim, d, std}, &unused, false},
+        {"self_attn.indexer.k_norm", {HIL_FIXED_SCALE, 1, dim, 0}, &unused, false},
+        {"self_attn.indexer.weights_proj", {HIL_FIXED, heads, d, std}, &unused, false},
+    };
+    const hil_build_row bias = {
+        "self_attn.indexer.k_norm.bias", {HIL_FIXED, 1, dim, 0}, &unused, false};
+    const hil_build_table table = {c->arch->names->blocks, n, rows, sizeof rows / sizeof *rows};
+    HIL_TRY(hil_build_params(model, &table));
+    return hil_build_vector(model, c, n, &bias);
+}
+
 hil_status hil_latent_build(hil_model *model, const hil_config *c, int64_t n, const char *part,
                             hil_latent *out)
 {
@@ -27,7 +48,8 @@ hil_status hil_latent_build(hil_model *model, const hil_config *c, int64_t n, co
         {"self_attn%.kv_b_proj", {HIL_MATRIX, kv_up, l->kv_rank, std}, &out->kv_up, false},
     };
     const hil_build_table table = {c->arch->names->blocks, n, rows, sizeof rows / sizeof *rows};
-    return hil_build_part(model, &table, part);
+    HIL_TRY(hil_build_part(model, &table, part));
+    return build_indexer(model, c, n);
 }
 
 /* *x *= factor; 0: it stays. */

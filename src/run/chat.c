@@ -67,7 +67,8 @@ static int write_reply(void *context, const char *text, size_t size)
 
 static hil_status check_context(const hil_chat *chat, size_t tokens)
 {
-    int64_t context = chat->generator.positions, most = chat->generator.source.config.max_positions;
+    const hil_config *config = &chat->generator.source.config;
+    int64_t context = chat->generator.positions, most = hil_config_longest(config);
     if ((int64_t)tokens < context) return HIL_OK;
     if (context < most)
         return hil_fail(HIL_ERR_BUDGET,
@@ -76,8 +77,8 @@ static hil_status check_context(const hil_chat *chat, size_t tokens)
                         tokens, (long long)context, (long long)most);
     return hil_fail(HIL_ERR_BUDGET,
                     "the conversation has %zu tokens, and the model's context holds %lld: begin "
-                    "anew with /reset",
-                    tokens, (long long)context);
+                    "anew with /reset%s",
+                    tokens, (long long)context, hil_config_longest_why(config));
 }
 
 /* Renders all messages and passes their ids to the generator. */
@@ -143,10 +144,11 @@ static hil_status open_chat(hil_chat *chat, const hil_observer *observer)
     chat->variables = json_pack("{s:[], s:b}", "messages", "add_generation_prompt", 1);
     if (!chat->variables) return no_memory();
     HIL_TRY(hil_chat_set_system(chat, o->system));
-    int64_t most = g->source.config.max_positions, context = o->context;
+    int64_t most = hil_config_longest(&g->source.config), context = o->context;
     if (context > most || context < 0)
-        return hil_fail(HIL_ERR_USAGE, "--context %lld: the model has %lld positions",
-                        (long long)context, (long long)most);
+        return hil_fail(HIL_ERR_USAGE, "--context %lld: the model has %lld positions%s",
+                        (long long)context, (long long)most,
+                        hil_config_longest_why(&g->source.config));
     if (!context) context = most < DEFAULT_CONTEXT ? most : DEFAULT_CONTEXT;
     char kept[1024];
     hil_status status = hil_generator_load(g, context, hil_generator_chunk(context), observer);

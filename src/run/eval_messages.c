@@ -37,9 +37,11 @@ static hil_status open_conversation(job *j, const hil_eval_options *o)
                         "%s holds several documents in one row: measure them with --data %s",
                         o->messages, o->messages);
     int64_t length = (int64_t)j->conversation.dialogue.ids.size;
-    if (length <= j->source.config.max_positions) return HIL_OK;
-    return hil_fail(HIL_ERR_INPUT, "%s has %lld tokens, but the model only %lld positions",
-                    o->messages, (long long)length, (long long)j->source.config.max_positions);
+    int64_t most = hil_config_longest(&j->source.config);
+    if (length <= most) return HIL_OK;
+    return hil_fail(HIL_ERR_INPUT, "%s has %lld tokens, but the model only %lld positions%s",
+                    o->messages, (long long)length, (long long)most,
+                    hil_config_longest_why(&j->source.config));
 }
 
 /* A position predicts the token after it, if that one is learned. */

@@ -38,10 +38,10 @@ static hil_status encode(hil_generator *g, const hil_generate_options *o)
     HIL_TRY(o->messages ? encode_messages(g, o->messages)
                         : hil_generator_prompt(&g->source, o->prompt ? o->prompt : "", &g->ids));
     HIL_TRY(hil_generator_check(&g->source, &g->ids, what));
-    int64_t most = g->source.config.max_positions;
+    int64_t most = hil_config_longest(&g->source.config);
     if ((int64_t)g->ids.size <= most) return HIL_OK;
-    return hil_fail(HIL_ERR_USAGE, "the %s has %zu tokens, but the model only %lld positions", what,
-                    g->ids.size, (long long)most);
+    return hil_fail(HIL_ERR_USAGE, "the %s has %zu tokens, but the model only %lld positions%s",
+                    what, g->ids.size, (long long)most, hil_config_longest_why(&g->source.config));
 }
 
 static hil_status run_job(hil_generator *g, const hil_generate_options *o,
@@ -50,7 +50,7 @@ static hil_status run_job(hil_generator *g, const hil_generate_options *o,
     HIL_TRY(hil_generator_open(g, o, "generate"));
     HIL_TRY(encode(g, o));
     g->continues = !o->messages && o->prompt && *o->prompt;
-    int64_t prompt = (int64_t)g->ids.size, room = g->source.config.max_positions - prompt;
+    int64_t prompt = (int64_t)g->ids.size, room = hil_config_longest(&g->source.config) - prompt;
     int64_t most = o->max_tokens < room ? o->max_tokens : room;
     HIL_TRY(hil_generator_load(g, prompt + most, prompt, NULL));
     return hil_generator_run(g, most, result);

@@ -247,14 +247,14 @@ done:
 
 hil_status hil_source_seq(const hil_source *s, int64_t asked, int64_t *out)
 {
-    int64_t most = s->config.max_positions;
+    int64_t most = hil_config_longest(&s->config);
+    const char *why = hil_config_longest_why(&s->config);
     if (asked == 0) asked = most < DEFAULT_SEQ ? most : DEFAULT_SEQ;
     if (asked < 2) return hil_fail(HIL_ERR_USAGE, "--seq %lld: at least 2", (long long)asked);
     if (asked > most)
-        return hil_fail(
-            HIL_ERR_USAGE,
-            "--seq %lld is longer than the model allows (max_position_embeddings is %lld)",
-            (long long)asked, (long long)most);
+        return hil_fail(HIL_ERR_USAGE, "--seq %lld is longer than the model allows (%s is %lld)%s",
+                        (long long)asked, *why ? "index_topk" : "max_position_embeddings",
+                        (long long)most, why);
     *out = asked;
     return HIL_OK;
 }

@@ -54,7 +54,7 @@ static bool takes_layout(const show *s)
 /* A step is one of training, or a part of a prompt with one token of the reply. */
 static hil_status set_lengths(show *s)
 {
-    int64_t most = s->source.config.max_positions;
+    int64_t most = hil_config_longest(&s->source.config);
     if (!s->context) {
         HIL_TRY(hil_source_seq(&s->source, s->options->seq, &s->seq));
         s->share = 1;
@@ -62,8 +62,9 @@ static hil_status set_lengths(show *s)
         return hil_ranks_share(s->ranks, s->options->batch, &s->share);
     }
     if (s->context < 0 || s->context > most || s->ranks > 1)
-        return hil_fail(HIL_ERR_USAGE, "--context %lld: the model has %lld positions, and one rank",
-                        (long long)s->context, (long long)most);
+        return hil_fail(
+            HIL_ERR_USAGE, "--context %lld: the model has %lld positions, and one rank%s",
+            (long long)s->context, (long long)most, hil_config_longest_why(&s->source.config));
     s->seq = hil_generator_chunk(s->context);
     s->share = 1;
     return HIL_OK;

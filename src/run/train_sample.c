@@ -21,11 +21,11 @@ hil_status hil_training_prompt(const hil_train_options *o, const hil_source *sou
     HIL_TRY(hil_source_need_tokenizer(source, o->tokenizer));
     HIL_TRY(hil_generator_prompt(source, o->sample_prompt ? o->sample_prompt : "", ids));
     HIL_TRY(hil_generator_check(source, ids, "--sample-prompt"));
-    int64_t most = source->config.max_positions, size = (int64_t)ids->size;
+    int64_t most = hil_config_longest(&source->config), size = (int64_t)ids->size;
     if (size >= most)
         return hil_fail(HIL_ERR_USAGE,
-                        "--sample-prompt has %lld tokens, but the model only %lld positions",
-                        (long long)size, (long long)most);
+                        "--sample-prompt has %lld tokens, but the model only %lld positions%s",
+                        (long long)size, (long long)most, hil_config_longest_why(&source->config));
     *positions = size + TOKENS < most ? size + TOKENS : most;
     return HIL_OK;
 }

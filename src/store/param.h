@@ -30,7 +30,7 @@ typedef struct hil_param_spec {
     bool no_decay;   /* no weight decay: norms and biases */
     bool transposed; /* files hold the transpose (GPT-2's Conv1D) */
     int group;       /* vectors of one group share a unit, so they are moved together */
-    bool mixture;    /* a router or an expert: a target only by its parameter's name */
+    bool mixture;    /* a router, an expert, or never trained: no target by its module's name */
     bool adapter;    /* added by an adapter: the base model's files do not have it */
     bool router;     /* its outputs choose the experts: never kept in few bits */
     bool linear;     /* in the first segment: of a linear layer, no embedding */

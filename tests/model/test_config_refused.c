@@ -1,16 +1,6 @@
 /* Keys of config.json that would change the numbers and are not supported are refused by name; keys
    that are absent have the values of transformers. */
-#include "model/config.h"
-#include "check.h"
-
-#define SIZES                                                                                      \
-    "\"vocab_size\":96,\"hidden_size\":64,\"intermediate_size\":160,\"num_hidden_layers\":2,"      \
-    "\"num_attention_heads\":4,\"num_key_value_heads\":2"
-
-static void make(char out[2048], const char *type, const char *keys)
-{
-    snprintf(out, 2048, "{\"model_type\":\"%s\"," SIZES "%s}", type, keys);
-}
+#include "config_keys.h"
 
 /* Each row: an architecture, keys after the sizes, and words of the refusal. */
 static const char *const refused[][3] = {
@@ -204,15 +194,6 @@ static void check_refused(void)
     }
 }
 
-static hil_config parse(const char *type, const char *keys)
-{
-    char json[2048];
-    hil_config config;
-    make(json, type, keys);
-    CHECK_OK(hil_config_parse(&config, json, strlen(json), "t"));
-    return config;
-}
-
 static void check_spaces(void)
 {
     hil_config c = parse("granitemoehybrid",
@@ -334,33 +315,6 @@ static void check_defaults(void)
     c = parse("seed_oss", "");
     CHECK_NEAR(c.dropout_residual, 0.1, 0);
     CHECK(c.attention_bias && !c.output_bias);
-}
-
-/* With as many heads of keys as of queries. */
-static void make_latent(char out[2048], const char *type, const char *keys)
-{
-    snprintf(
-        out, 2048,
-        "{\"model_type\":\"%s\",\"vocab_size\":96,\"hidden_size\":64,\"intermediate_size\":160,"
-        "\"num_hidden_layers\":2,\"num_attention_heads\":4,\"num_key_value_heads\":4%s}",
-        type, keys);
-}
-
-static hil_config parse_latent(const char *type, const char *keys)
-{
-    char json[2048];
-    hil_config config;
-    make_latent(json, type, keys);
-    CHECK_OK(hil_config_parse(&config, json, strlen(json), "t"));
-    return config;
-}
-
-static void refuse_latent(const char *type, const char *keys, const char *words)
-{
-    char json[2048];
-    hil_config config;
-    make_latent(json, type, keys);
-    CHECK_FAILS(hil_config_parse(&config, json, strlen(json), "t"), HIL_ERR_INPUT, words);
 }
 
 static void check_mistral4(void)

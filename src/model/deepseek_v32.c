@@ -1,0 +1,87 @@
+/* deepseek_v32.c - DeepSeek-V3.2: V3 with an indexer beside each latent attention. */
+#include "model/build.h"
+
+#include <string.h>
+
+/* transformers scales scores by it with every scaling of rotary embedding. */
+static hil_status refuse_scale(const hil_config_reader *r)
+{
+    hil_rope_kind kind = r->config->rope.kind;
+    double scale = 0;
+    if (kind == HIL_ROPE_YARN || kind == HIL_ROPE_DEFAULT) return HIL_OK;
+    HIL_TRY(hil_config_rope_real(r, "mscale_all_dim", &scale));
+    return scale == 0 ? HIL_OK : hil_config_refuse(r, "mscale_all_dim", "needs the type yarn");
+}
+
+/* What transformers does not compute, whatever the file says. */
+static hil_status refuse_others(const hil_config_reader *r)
+{
+    const json_t *types = json_object_get(r->object, "layer_types");
+    for (size_t i = 0; i < json_array_size(types); ++i) {
+        const char *type = json_string_value(json_array_get(types, i));
+        if (!type ||
+            (strcmp(type, "indexed_attention") && strcmp(type, "deepseek_sparse_attention")))
+            return hil_config_refuse(r, "layer_types", "has other entries than indexed_attention");
+    }
+    bool pairs = true;
+    HIL_TRY(hil_config_bool(r, "rope_interleave", &pairs));
+    if (!pairs) return hil_config_refuse(r, "rope_interleave", "is false, which is not supported");
+    return HIL_OK;
+}
+
+static hil_status read_indexer(const hil_config_reader *r)
+{
+    hil_config *c = r->config;
+    hil_indexer_config *x = &c->indexer;
+    HIL_TRY(hil_config_size(r, "index_n_heads", NULL, HIL_CONFIG_HEADS_MAX, &x->heads));
+    HIL_TRY(hil_config_size(r, "index_head_dim", NULL, HIL_CONFIG_HEADS_MAX, &x->head_dim));
+    if (x->head_dim < c->head_dim)
+        return hil_config_refuse(r, "index_head_dim", "is below \"qk_rope_head_dim\"");
+    if (x->heads * x->head_dim > HIL_CONFIG_WIDTH_MAX)
+        return hil_config_refuse(r, "index_head_dim", "times its heads is too large");
+    return hil_config_size(r, "index_topk", NULL, HIL_CONFIG_POSITIONS_MAX, &x->chosen);
+}
+
+static hil_status read_v32(const hil_config_reader *r)
+{
+    HIL_TRY(refuse_others(r));
+    HIL_TRY(hil_config_latent(r));
+    if (!r->config->latent.q_rank) return hil_config_refuse(r, "q_lora_rank", "must be a number");
+    HIL_TRY(hil_config_grouped_mixture(r, 1, 3));
+    HIL_TRY(hil_config_mlp_types(r));
+    HIL_TRY(refuse_scale(r));
+    return read_indexer(r);
+}
+
+/* The number of experts has three names. */
+static hil_status read_deepseek(const hil_config_reader *r)
+{
+    static const char *const names[][2] = {
+        {"num_local_experts", "n_routed_experts"}, {"num_experts", "n_routed_experts"}, {NULL}};
+    json_t *object;
+    HIL_TRY(hil_config_rename(r, names, &object));
+    hil_status status = read_v32(&(const hil_config_reader){object, r->what, r->config});
+    json_decref(object);
+    return status;
+}
+
+const hil_arch hil_arch_deepseek_v32 = {
+    .name = "deepseek_v32",
+    .class_name = "DeepseekV32ForCausalLM",
+    .defaults =
+        &(const hil_config){.activation = HIL_SILU,
+                            .interleaved = true,
+                            .frozen_pad = true,
+                            .kv_heads = 128,
+                            .head_dim = 64,
+                            .max_positions = 163840,
+                            .latent = {.q_rank = 1536, .kv_rank = 512, .still = 128, .value = 128},
+                            .indexer = {.chosen = 2048, .heads = 64, .head_dim = 128},
+                            .mixture = {.experts = 256, HIL_ARCH_V3_CHOICE},
+                            .bos = 0,
+                            .eos = 1,
+                            .pad = -1},
+    .names = &hil_arch_deepseek_names,
+    .read = read_deepseek,
+    HIL_ARCH_GROUPED,
+};

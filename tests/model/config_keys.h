@@ -1,0 +1,53 @@
+/* config_keys.h - configs of a small model with some keys more, for tests of what keys mean. */
+#ifndef HIL_TESTS_CONFIG_KEYS_H
+#define HIL_TESTS_CONFIG_KEYS_H
+
+#include "model/config.h"
+#include "check.h"
+
+#define SIZES                                                                                      \
+    "\"vocab_size\":96,\"hidden_size\":64,\"intermediate_size\":160,\"num_hidden_layers\":2,"      \
+    "\"num_attention_heads\":4,\"num_key_value_heads\":2"
+
+static inline void make(char out[2048], const char *type, const char *keys)
+{
+    snprintf(out, 2048, "{\"model_type\":\"%s\"," SIZES "%s}", type, keys);
+}
+
+static inline hil_config parse(const char *type, const char *keys)
+{
+    char json[2048];
+    hil_config config;
+    make(json, type, keys);
+    CHECK_OK(hil_config_parse(&config, json, strlen(json), "t"));
+    return config;
+}
+
+/* With as many heads of keys as of queries. */
+static inline void make_latent(char out[2048], const char *type, const char *keys)
+{
+    snprintf(
+        out, 2048,
+        "{\"model_type\":\"%s\",\"vocab_size\":96,\"hidden_size\":64,\"intermediate_size\":160,"
+        "\"num_hidden_layers\":2,\"num_attention_heads\":4,\"num_key_value_heads\":4%s}",
+        type, keys);
+}
+
+static inline hil_config parse_latent(const char *type, const char *keys)
+{
+    char json[2048];
+    hil_config config;
+    make_latent(json, type, keys);
+    CHECK_OK(hil_config_parse(&config, json, strlen(json), "t"));
+    return config;
+}
+
+static inline void refuse_latent(const char *type, const char *keys, const char *words)
+{
+    char json[2048];
+    hil_config config;
+    make_latent(json, type, keys);
+    CHECK_FAILS(hil_config_parse(&config, json, strlen(json), "t"), HIL_ERR_INPUT, words);
+}
+
+#endif

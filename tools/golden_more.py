@@ -1,8 +1,7 @@
 """golden_more.py - more of golden_configs.py; seeds follow from the names, so rows may stand in any order."""
-from transformers import (BailingHybridConfig, Cohere2MoeConfig, DeepseekV32Config, LagunaConfig,
-                          LongcatFlashConfig, MiMoV2FlashConfig, Mistral4Config, OlmoHybridConfig)
-
-from golden_recent import DENSE, EXPERTS, LATENT, THREE
+from transformers import (BailingHybridConfig, Cohere2MoeConfig, DeepseekV32Config,
+                          GlmMoeDsaConfig, LagunaConfig, LongcatFlashConfig, MiMoV2FlashConfig,
+                          Mistral4Config, OlmoHybridConfig)
 
 GROUPED = dict(q_lora_rank=6, n_routed_experts=6, num_experts_per_tok=2, n_group=2, topk_group=1,
                moe_intermediate_size=10, first_k_dense_replace=1)
@@ -15,6 +14,9 @@ MORE = {
         rope_parameters=dict(rope_type="yarn", rope_theta=1000.0, factor=4.0, beta_fast=4.0,
                              beta_slow=1.0, mscale=1.0, mscale_all_dim=0.8,
                              original_max_position_embeddings=12)),
+    "glm_moe_dsa": lambda: GlmMoeDsaConfig(
+        **{**THREE, **LATENT}, **GROUPED, **INDEXER, attention_bias=True, index_topk_freq=2,
+        index_skip_topk_offset=1, mlp_layer_types=["dense", "sparse", "dense"]),
     "longcat_flash": lambda: LongcatFlashConfig(
         vocab_size=67, hidden_size=16, num_layers=2, num_attention_heads=4, ffn_hidden_size=18,
         q_lora_rank=6, kv_lora_rank=10, qk_nope_head_dim=6, qk_rope_head_dim=4, head_dim=4,

@@ -98,6 +98,7 @@ static const hil_arch *const archs[] = {
     &hil_arch_laguna,
     &hil_arch_bailing_hybrid,
     &hil_arch_deepseek_v32,
+    &hil_arch_glm_moe_dsa,
 };
 enum { COUNT = sizeof archs / sizeof *archs };
 

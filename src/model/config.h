@@ -83,8 +83,9 @@ typedef struct hil_latent_config {
 /* What chooses the keys of each query where a sequence has more of them: [Note: indexer] in
    latent.h. */
 typedef struct hil_indexer_config {
-    int64_t chosen;          /* keys of each query; 0: there is no indexer */
-    int64_t heads, head_dim; /* its own */
+    int64_t chosen;                   /* keys of each query; 0: there is no indexer */
+    int64_t heads, head_dim;          /* its own */
+    uint64_t shared[HIL_LAYER_WORDS]; /* bit set: the layer has the keys of the layer before */
 } hil_indexer_config;
 
 /* Layers with linear attention by the gated delta rule: [Note: delta net] in delta_net.h. */

@@ -12,7 +12,7 @@ static hil_status build_indexer(hil_model *model, const hil_config *c, int64_t n
     int64_t heads = x->heads, dim = x->head_dim, rank = c->latent.q_rank, d = c->hidden;
     double std = c->init_std;
     hil_param *unused;
-    if (!x->chosen) return HIL_OK;
+    if (!x->chosen || x->shared[n / 64] >> (n % 64) & 1) return HIL_OK;
     const hil_build_row rows[] = {
         {"self_attn.indexer.wq_b", {HIL_FIXED_MATRIX, heads * dim, rank, std}, &unused, false},
         {"self_attn.indexer.wk", {HIL_FIXED_MATRIX, dim, d, std}, &unused, false},

@@ -4,7 +4,7 @@
    the last (`head_dim`) do; the latter are the same in all heads of keys, so that the file has them
    once. Values have heads of another size.
 
-   [Note: indexer] DeepSeek-V3.2 has an indexer beside it, which chooses `index_topk`
+   [Note: indexer] DeepSeek-V3.2 and GLM-5 have an indexer beside it, which chooses `index_topk`
    keys for each query. In sequences of at most so many positions all are chosen, and hilbert
    computes no others (hil_config_longest): the indexer's parameters are read and written, but
    nothing uses them. They get no gradient in transformers either. */

@@ -1,6 +1,19 @@
 /* The keys of indexers. */
 #include "config_keys.h"
 
+static bool shares(const hil_config *c, int64_t layer)
+{
+    return c->indexer.shared[0] >> layer & 1;
+}
+
+/* Which of two layers shares the indexer of the other. */
+static void check_sharing(const char *keys, bool second)
+{
+    hil_config c = parse_latent("glm_moe_dsa", keys);
+    CHECK(!shares(&c, 0));
+    CHECK_INT(shares(&c, 1), second);
+}
+
 static void check_indexers(void)
 {
     static const char *const cases[][2] = {
@@ -15,6 +28,13 @@ static void check_indexers(void)
         {",\"n_routed_experts\":16,\"num_experts\":8", "\"num_experts\" is there under another"},
         {",\"mlp_layer_types\":[\"dense\"]", "an entry per layer"},
     };
+    static const char *const sharing[][2] = {
+        {",\"indexer_types\":[\"full\"]", "\"indexer_types\" must have an entry per layer"},
+        {",\"indexer_types\":[\"full\",\"S\"]", "other entries than full and shared"},
+        {",\"index_topk_pattern\":\"FX\"", "other entries than full and shared"},
+        {",\"index_topk_pattern\":\"SF\"", "lets the first layer share"},
+        {",\"index_topk_freq\":2,\"index_skip_topk_offset\":0", "must be 1 or more"},
+    };
     hil_config c = parse_latent("deepseek_v32", "");
     CHECK_INT(hil_config_longest(&c), 2048);
     CHECK(strstr(hil_config_longest_why(&c), "index_topk") != NULL);
@@ -23,13 +43,29 @@ static void check_indexers(void)
     CHECK_INT(c.mixture.groups, 8);
     CHECK_NEAR(c.mixture.scale, 2.5, 0);
     c = parse_latent("deepseek_v32", ",\"index_topk\":7,\"max_position_embeddings\":7,"
-                                     "\"num_local_experts\":16");
+                                     "\"num_local_experts\":16,\"indexer_types\":[\"shared\"]");
     CHECK_INT(hil_config_longest(&c), 7);
     CHECK_TEXT(hil_config_longest_why(&c), "");
     CHECK_INT(c.mixture.experts, 16);
+    CHECK(!shares(&c, 0) && !shares(&c, 1));
     CHECK_INT(hil_config_longest(&(hil_config){.max_positions = 9}), 9);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i)
+    c = parse_latent("glm_moe_dsa", ",\"first_k_dense_replace\":1");
+    CHECK_INT(c.indexer.heads, 32);
+    CHECK_INT(c.mixture.groups, 1);
+    CHECK_INT(c.mixture.dense[0], 1);
+    check_sharing("", false);
+    check_sharing(",\"index_topk_freq\":4", false);
+    check_sharing(",\"index_topk_freq\":4,\"index_skip_topk_offset\":1", true);
+    check_sharing(",\"index_topk_freq\":4,\"indexer_types\":null", false);
+    check_sharing(",\"index_topk_pattern\":\"FSF\"", true);
+    check_sharing(",\"index_topk_pattern\":[\"full\",\"shared\"]", true);
+    check_sharing(",\"index_topk_pattern\":\"FF\",\"indexer_types\":[\"full\",\"shared\"]", true);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
         refuse_latent("deepseek_v32", cases[i][0], cases[i][1]);
+        refuse_latent("glm_moe_dsa", cases[i][0], cases[i][1]);
+    }
+    for (size_t i = 0; i < sizeof sharing / sizeof *sharing; ++i)
+        refuse_latent("glm_moe_dsa", sharing[i][0], sharing[i][1]);
 }
 
 int main(void)

@@ -60,7 +60,7 @@ static void check_written(job_place *place, const char *model, int layers)
 static void check_adapter(job_place *place)
 {
     char out[JOB_PATH];
-    hil_train_options options = job_options(place, "deepseek_v32", job_path(place, out, "adapter"));
+    hil_train_options options = job_options(place, "glm_moe_dsa", job_path(place, out, "adapter"));
     options.adapter.source = "lora";
     options.steps = 1;
     job_train(&options);
@@ -102,6 +102,7 @@ int main(void)
     job_place place;
     job_begin(&place);
     check_written(&place, "deepseek_v32", 2);
+    check_written(&place, "glm_moe_dsa", 2);
     check_adapter(&place);
     check_lengths(&place);
     job_end(&place);

@@ -1,8 +1,14 @@
 """golden_early.py - more of golden_configs.py: the first decoders."""
-from transformers import OPTConfig
+from transformers import GPTBigCodeConfig, OPTConfig
 
 SIZES = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=4)
+NO_DROPOUT = dict(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
+BIGCODE = dict(vocab_size=67, n_embd=16, n_layer=2, n_head=4, n_positions=80, **NO_DROPOUT)
 EARLY = {
+    "gpt_bigcode": lambda: GPTBigCodeConfig(**BIGCODE, n_inner=26),
+    "gpt_bigcode_heads": lambda: GPTBigCodeConfig(
+        **BIGCODE, multi_query=False, scale_attn_weights=False, activation_function="gelu",
+        tie_word_embeddings=False),
     "opt": lambda: OPTConfig(vocab_size=67, **SIZES, ffn_dim=26, max_position_embeddings=80,
                              dropout=0.0),
 }

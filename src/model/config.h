@@ -171,6 +171,7 @@ typedef struct hil_config {
     hil_growth_config growth; /* of queries, in latent attention or without rotary embedding */
     double norm_eps, init_std;
     double embedding_std; /* the same of the embedding; 0: init_std */
+    double part_std;      /* that of each part's last projection; 0: init_std */
     hil_activation activation;
     bool tied;
     bool attention_bias; /* bias on q, k, v */

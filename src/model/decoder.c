@@ -419,7 +419,7 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
     if (c->qk_norm == HIL_QK_NORM_WHOLE) q_norm = q, k_norm = kv;
     if (c->gated) q *= 2;
     bool bias = c->attention_bias && !other, plain = !c->norm_bias;
-    double std = c->init_std;
+    double std = c->init_std, last = c->part_std > 0 ? c->part_std : std;
     const hil_arch_names *m = names_of(c, n);
     const hil_role one = norm_role(c);
     const char *own_norm = c->shared_norm || !feeds ? NULL : m->mlp_norm;
@@ -456,7 +456,7 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
         {m->k_norm, {one, k_norms, k_norm, 0}, &l->k_norm.weight, no_qk},
         {m->k_norm, {HIL_BIAS, 1, k_norm, 0}, &l->k_norm.bias, no_qk || own || plain},
         {m->own_gate, {HIL_MATRIX, gates, d, std}, &l->own_gate.weight, !gates || other},
-        {o.name, {o.role, d, o.width, std}, &l->o.weight, !mixes},
+        {o.name, {o.role, d, o.width, last}, &l->o.weight, !mixes},
         {o.name, {HIL_BIAS, 1, d, 0}, &l->o.bias, !o.bias || !mixes},
         {m->attention_post_norm, {one, 1, d, 0}, &l->after_attention.norm.weight, no_post},
         {own_norm, {one, 1, d, 0}, &l->mlp_norm.weight, false},
@@ -466,7 +466,7 @@ static hil_status add_block(hil_model *model, const hil_config *c, int64_t n, co
         {m->up, {HIL_MATRIX, f, d, std}, &l->up.weight, mixed},
         {m->up, {HIL_BIAS, 1, f, 0}, &l->up.bias, no_bias},
         {m->gate_up, {HIL_MATRIX, 2 * f, d, std}, &l->gate_up.weight, mixed},
-        {m->down, {HIL_MATRIX, d, f, std}, &l->down.weight, mixed},
+        {m->down, {HIL_MATRIX, d, f, last}, &l->down.weight, mixed},
         {m->down, {HIL_BIAS, 1, d, 0}, &l->down.bias, no_bias},
         {m->mlp_post_norm, {one, 1, d, 0}, &l->after_mlp.norm.weight, no_post || no_own},
     };

@@ -25,15 +25,20 @@ static const hil_config_size_keys sizes = {
     .intermediate = {"n_inner"},
 };
 
+hil_status hil_config_read_gpt(const hil_config_reader *r)
+{
+    HIL_TRY(hil_config_sizes_under(r, &sizes));
+    HIL_TRY(hil_config_real(r, "attn_pdrop", 0, 1, &r->config->dropout_attention));
+    return hil_config_dropouts(r);
+}
+
 static hil_status read(const hil_config_reader *r)
 {
     hil_config *c = r->config;
     int64_t turning = 64;
-    HIL_TRY(hil_config_sizes_under(r, &sizes));
+    HIL_TRY(hil_config_read_gpt(r));
     if (c->head_dim % 2 != 0)
         return hil_config_refuse(r, "n_head", "does not divide \"n_embd\" into even heads");
-    HIL_TRY(hil_config_dropouts(r));
-    HIL_TRY(hil_config_real(r, "attn_pdrop", 0, 1, &c->dropout_attention));
     HIL_TRY(hil_config_numbers(r, "layer_norm_epsilon"));
     HIL_TRY(hil_config_activation(r, "activation_function", 1u << HIL_GELU | 1u << HIL_GELU_TANH));
     HIL_TRY(hil_config_size(r, "rotary_dim", NULL, c->head_dim, &turning));

@@ -23,6 +23,14 @@ static inline hil_config parse(const char *type, const char *keys)
     return config;
 }
 
+static inline void refuse(const char *type, const char *keys, const char *words)
+{
+    char json[2048];
+    hil_config config;
+    make(json, type, keys);
+    CHECK_FAILS(hil_config_parse(&config, json, strlen(json), "t"), HIL_ERR_INPUT, words);
+}
+
 /* With as many heads of keys as of queries. */
 static inline void make_latent(char out[2048], const char *type, const char *keys)
 {

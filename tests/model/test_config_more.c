@@ -1,4 +1,4 @@
-/* The keys of indexers. */
+/* The keys of indexers, and of the first decoders. */
 #include "config_keys.h"
 
 static bool shares(const hil_config *c, int64_t layer)
@@ -68,8 +68,34 @@ static void check_indexers(void)
         refuse_latent("glm_moe_dsa", sharing[i][0], sharing[i][1]);
 }
 
+static void check_bigcode(void)
+{
+    hil_config c = parse("gpt_bigcode", "");
+    CHECK_INT(c.kv_heads, 1);
+    CHECK_INT(c.intermediate, 256);
+    CHECK_INT(c.max_positions, 1024);
+    CHECK_INT(c.activation, HIL_GELU_TANH);
+    CHECK(c.tied && !c.frozen_pad && !c.qkv_by_head && !hil_config_turns(&c, 1));
+    CHECK(c.attention_bias && c.output_bias && c.mlp_bias);
+    CHECK_NEAR(c.dropout_embed + c.dropout_residual + c.dropout_attention, 0.3, 1e-12);
+    CHECK_NEAR(c.attention_scale, 0, 0);
+    CHECK_NEAR(c.part_std, 0.01, 1e-12);
+    c = parse("gpt_bigcode", ",\"multi_query\":false,\"scale_attn_weights\":false,\"n_inner\":7,"
+                             "\"initializer_range\":0.1,\"layer_norm_epsilon\":1e-3");
+    CHECK_INT(c.kv_heads, 4);
+    CHECK_INT(c.intermediate, 7);
+    CHECK(c.qkv_by_head);
+    CHECK_NEAR(c.attention_scale, 1, 0);
+    CHECK_NEAR(c.part_std, 0.05, 1e-12);
+    CHECK_NEAR(c.norm_eps, 1e-3, 0);
+    refuse("gpt_bigcode", ",\"n_embd\":66", "\"n_head\" does not divide");
+    refuse("gpt_bigcode", ",\"activation_function\":\"silu\"", "for gpt_bigcode only relu, gelu");
+    refuse("gpt_bigcode", ",\"add_cross_attention\":true", "\"add_cross_attention\" is true");
+}
+
 int main(void)
 {
+    check_bigcode();
     check_indexers();
     return 0;
 }

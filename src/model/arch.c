@@ -100,6 +100,7 @@ static const hil_arch *const archs[] = {
     &hil_arch_deepseek_v32,
     &hil_arch_glm_moe_dsa,
     &hil_arch_gpt_bigcode,
+    &hil_arch_falcon,
 };
 enum { COUNT = sizeof archs / sizeof *archs };
 

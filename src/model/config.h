@@ -183,12 +183,13 @@ typedef struct hil_config {
     hil_qk_norm qk_norm;
     bool lone; /* a layer has attention, or what is in its place, or else its MLP */
     uint64_t feeds[HIL_LAYER_WORDS]; /* bit set: then it has the MLP */
-    bool parallel;    /* attention and MLP read the same input, and both are added to it */
-    bool shared_norm; /* the MLP reads what attention reads: it has no norm of its own */
-    bool qkv_by_head; /* the fused projection has q, k and v of the first head, then of the next */
-    bool interleaved; /* rotary embedding turns numbers 2i and 2i + 1 of a head together */
-    bool reversed;    /* it turns the other way */
-    bool embedding_norm;    /* the embedding's result is normalised */
+    bool parallel;       /* attention and MLP read the same input, and both are added to it */
+    bool shared_norm;    /* the MLP reads what attention reads: it has no norm of its own */
+    bool qkv_by_head;    /* the fused projection has a head of k and of v after the heads of q that
+                            share them, then those of the next */
+    bool interleaved;    /* rotary embedding turns numbers 2i and 2i + 1 of a head together */
+    bool reversed;       /* it turns the other way */
+    bool embedding_norm; /* the embedding's result is normalised */
     int64_t position_shift; /* rows of learned positions before that of position 0 */
     bool no_post_norms; /* the norms of what parts give, which the architecture has, are left out */
     bool mixture_post_norms; /* that of the MLP is there only where it is a mixture */

@@ -146,8 +146,10 @@ static hil_status project_fused(hil_tape *t, const layer *l, hil_value *x, hil_v
     int64_t q = l->heads * c->head_dim, kv = l->kv_heads * c->head_dim;
     HIL_TRY(project(t, &l->qkv, x, &x));
     if (!c->qkv_by_head) return hil_split(t, x, 3, (int64_t[]){q, kv, kv}, qkv);
-    HIL_TRY(split_heads(t, x, l->heads, &x));
-    return hil_split(t, x, 3, (int64_t[]){c->head_dim, c->head_dim, c->head_dim}, qkv);
+    HIL_TRY(split_heads(t, x, l->kv_heads, &x));
+    int64_t sizes[] = {q / l->kv_heads, c->head_dim, c->head_dim};
+    HIL_TRY(hil_split(t, x, 3, sizes, qkv));
+    return l->heads > l->kv_heads ? split_heads(t, qkv[0], l->heads, &qkv[0]) : HIL_OK;
 }
 
 /* Cuts each head of q into its query and the gate of its result. */

@@ -93,8 +93,55 @@ static void check_bigcode(void)
     refuse("gpt_bigcode", ",\"add_cross_attention\":true", "\"add_cross_attention\" is true");
 }
 
+static void check_falcon(void)
+{
+    static const char newer[] = ",\"new_decoder_architecture\":true";
+    static const char *const cases[][2] = {
+        {"\"alibi\":true", "\"alibi\" is true"},
+        {"\"apply_residual_connection_post_layernorm\":true", "is true, which is not supported"},
+        {"\"n_embed\":32", "\"n_embed\" is not \"hidden_size\""},
+        {"\"hidden_dropout\":0.1", "\"hidden_dropout\" other than 0"},
+        {"\"parallel_attn\":false,\"attention_dropout\":0.1", "\"attention_dropout\" other than 0"},
+        {"\"num_ln_in_parallel_attn\":2", "is 2, which needs"},
+        {"\"new_decoder_architecture\":true,\"num_ln_in_parallel_attn\":3", "must be 1 or 2"},
+        {"\"new_decoder_architecture\":true,\"parallel_attn\":false", "\"parallel_attn\" is false"},
+        {"\"new_decoder_architecture\":true,\"num_kv_heads\":3", "does not divide the heads"},
+        {"\"multi_query\":false,\"num_kv_heads\":2", "\"num_kv_heads\" needs"},
+        {"\"activation\":\"silu\"", "for falcon only relu, gelu"},
+    };
+    char keys[256];
+    hil_config c = parse("falcon", "");
+    CHECK_INT(c.kv_heads, 1);
+    CHECK_INT(c.intermediate, 256);
+    CHECK_INT(c.activation, HIL_GELU);
+    CHECK(c.parallel && c.shared_norm && !c.qkv_by_head && !c.attention_bias && c.tied);
+    CHECK(!c.frozen_pad);
+    CHECK_NEAR(c.rope.theta, 10000, 0);
+    c = parse("falcon", ",\"num_kv_heads\":3,\"attention_dropout\":0.1,\"bias\":true");
+    CHECK_INT(c.kv_heads, 1);
+    CHECK(c.attention_bias && c.output_bias && c.mlp_bias);
+    CHECK_NEAR(c.dropout_attention, 0, 0);
+    c = parse("falcon",
+              ",\"multi_query\":null,\"parallel_attn\":null,\"num_ln_in_parallel_attn\":2");
+    CHECK_INT(c.kv_heads, 4);
+    CHECK(!c.parallel && !c.shared_norm && c.qkv_by_head);
+    c = parse("falcon", newer);
+    CHECK_INT(c.kv_heads, 4);
+    CHECK(c.parallel && !c.shared_norm && c.qkv_by_head);
+    c = parse("falcon", ",\"new_decoder_architecture\":true,\"num_ln_in_parallel_attn\":1,"
+                        "\"num_kv_heads\":2,\"ffn_hidden_size\":7");
+    CHECK_INT(c.kv_heads, 2);
+    CHECK_INT(c.intermediate, 7);
+    CHECK(c.shared_norm);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+        snprintf(keys, sizeof keys, ",%s", cases[i][0]);
+        refuse("falcon", keys, cases[i][1]);
+    }
+}
+
 int main(void)
 {
+    check_falcon();
     check_bigcode();
     check_indexers();
     return 0;

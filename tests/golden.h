@@ -30,7 +30,8 @@
         "kolibri1", "kimi_linear", "mistral4", "longcat_flash", "olmo_hybrid",                     \
         "olmo_hybrid_turned", "cohere2_moe", "cohere2_moe_norms", "mimo_v2_flash", "laguna",       \
         "laguna_elements", "bailing_hybrid", "deepseek_v32", "glm_moe_dsa", "gpt_bigcode",         \
-        "gpt_bigcode_heads", "falcon", "falcon_groups", "falcon_one_norm", "falcon_serial"
+        "gpt_bigcode_heads", "falcon", "falcon_groups", "falcon_one_norm", "falcon_serial",        \
+        "persimmon"
 
 enum { GOLDEN_SEQ = 32, GOLDEN_BATCH = 4, GOLDEN_STEPS = 20 };
 

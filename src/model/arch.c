@@ -101,6 +101,7 @@ static const hil_arch *const archs[] = {
     &hil_arch_glm_moe_dsa,
     &hil_arch_gpt_bigcode,
     &hil_arch_falcon,
+    &hil_arch_persimmon,
 };
 enum { COUNT = sizeof archs / sizeof *archs };
 

@@ -165,7 +165,7 @@ extern const hil_arch hil_arch_gpt2, hil_arch_llama, hil_arch_mistral, hil_arch_
     hil_arch_lfm3, hil_arch_axk1, hil_arch_flint, hil_arch_kolibri1, hil_arch_kimi_linear,
     hil_arch_mistral4, hil_arch_longcat_flash, hil_arch_olmo_hybrid, hil_arch_cohere2_moe,
     hil_arch_mimo_v2_flash, hil_arch_laguna, hil_arch_bailing_hybrid, hil_arch_deepseek_v32,
-    hil_arch_glm_moe_dsa, hil_arch_gpt_bigcode, hil_arch_falcon;
+    hil_arch_glm_moe_dsa, hil_arch_gpt_bigcode, hil_arch_falcon, hil_arch_persimmon;
 /* llama.c: reads the sizes, RMSNorm's epsilon, dropout of attention, whether the head is tied,
    hidden_act (SiLU) and rotary embedding. */
 hil_status hil_config_read_usual(const hil_config_reader *r);

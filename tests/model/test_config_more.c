@@ -139,8 +139,29 @@ static void check_falcon(void)
     }
 }
 
+static void check_persimmon(void)
+{
+    static const char absent[] = "{\"model_type\":\"persimmon\",\"vocab_size\":96,"
+                                 "\"hidden_size\":64,\"num_hidden_layers\":2,"
+                                 "\"num_attention_heads\":4,\"qk_layernorm\":false,"
+                                 "\"partial_rotary_factor\":0.25}";
+    hil_config c = parse_latent("persimmon", "");
+    CHECK_INT(hil_config_rope_dims(&c, &c.rope), 8);
+    CHECK(c.qk_norm == HIL_QK_NORM_HEAD && c.qkv_by_head && c.frozen_pad && !c.tied && !c.parallel);
+    CHECK_INT(c.max_positions, 16384);
+    CHECK_OK(hil_config_parse(&c, absent, sizeof absent - 1, "t"));
+    CHECK_INT(c.intermediate, 16384);
+    CHECK_INT(hil_config_rope_dims(&c, &c.rope), 4);
+    CHECK(c.qk_norm == HIL_QK_NORM_NONE);
+    refuse("persimmon", "", "\"num_key_value_heads\" is not a key of persimmon");
+    refuse_latent("persimmon", ",\"head_dim\":8", "\"head_dim\" is not a key of persimmon");
+    refuse_latent("persimmon", ",\"hidden_dropout\":0.1", "\"hidden_dropout\" other than 0");
+    refuse_latent("persimmon", ",\"hidden_act\":\"gelu\"", "for persimmon only relu2");
+}
+
 int main(void)
 {
+    check_persimmon();
     check_falcon();
     check_bigcode();
     check_indexers();

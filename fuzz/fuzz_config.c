@@ -1,6 +1,6 @@
 /* fuzz_config.c - any text as config.json: refused, or sane numbers; an edit stays readable. Any
    text as the state of a quantized tensor. */
-#include "model/config.h"
+#include "model/config/config.h"
 #include "format/quantized.h"
 #include "mutate.h"
 

@@ -2,7 +2,7 @@
 #include "format/checkpoint_export.h"
 
 #include "base/alloc.h"
-#include "model/config.h"
+#include "model/config/config.h"
 #include "format/deepspeed_checkpoint.h"
 #include "format/export.h"
 #include "format/sidecar_files.h"

@@ -2,7 +2,7 @@
    [Note: quantized folders]. */
 #include "format/quantized.h"
 
-#include "model/config.h"
+#include "model/config/config.h"
 
 #include <string.h>
 

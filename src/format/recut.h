@@ -7,7 +7,7 @@
 #define HIL_FORMAT_RECUT_H
 
 #include "format/safetensors.h"
-#include "model/config.h"
+#include "model/config/config.h"
 
 /* A view of `base` in which such kernels have the sizes of the config, or `base` where none
    differs. Owns `base`, which is closed also on failure. */

@@ -1,7 +1,7 @@
 /* sidecar_files.c - the small files of a model folder, kept in memory. */
 #include "format/sidecar_files.h"
 
-#include "model/config.h"
+#include "model/config/config.h"
 #include "format/peft.h"
 
 #include <assert.h>

@@ -5,7 +5,7 @@
 #include "autograd/model.h"
 #include "comm/comm.h"
 #include "format/peft.h"
-#include "model/config.h"
+#include "model/config/config.h"
 
 /* What was added to a model. */
 typedef struct hil_lora {

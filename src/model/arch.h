@@ -10,7 +10,7 @@
 
 #include "hilbert/nn.h"
 
-#include "model/config_read.h"
+#include "model/config/config_read.h"
 
 /* Names of modules, to which ".weight" or ".bias" is added; NULL: the architecture lacks it. Those
    of a block are after "<blocks>N.". With a * in q_norm or k_norm every head has a vector of its

@@ -5,7 +5,7 @@
 #include "data/cache.h"
 #include "data/prompt.h"
 #include "io/file.h"
-#include "model/config.h"
+#include "model/config/config.h"
 
 static hil_status read_conversation(const char *file, bool generation_prompt, json_t **out)
 {

@@ -2,7 +2,7 @@
 #ifndef HIL_RUN_LAYERS_H
 #define HIL_RUN_LAYERS_H
 
-#include "model/config.h"
+#include "model/config/config.h"
 
 /* Makes the model one of `layers` layers, whose kinds repeat. */
 void hil_layers_repeat(hil_config *config, int64_t layers);

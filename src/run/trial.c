@@ -2,7 +2,7 @@
    layers. */
 #include "run/trial.h"
 
-#include "model/config.h"
+#include "model/config/config.h"
 #include "plan/budget.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
    requested dtype, the requested size of shards. */
 #include "check.h"
 #include "format/checkpoint_export.h"
-#include "model/config.h"
+#include "model/config/config.h"
 #include "format/safetensors.h"
 #include "io/file.h"
 #include "store/state.h"

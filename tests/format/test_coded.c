@@ -3,7 +3,7 @@
 #include "check.h"
 #include "format/coded.h"
 #include "format/stacked.h"
-#include "model/config_text.h"
+#include "model/config/config_text.h"
 
 #define GOLDEN HIL_TESTS "/golden/coded/"
 

@@ -4,7 +4,7 @@
 #include "save_rig.h"
 
 #include "format/checkpoint_export.h"
-#include "model/config.h"
+#include "model/config/config.h"
 #include "format/model_sum.h"
 #include "store/store.h"
 

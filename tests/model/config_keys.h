@@ -2,7 +2,7 @@
 #ifndef HIL_TESTS_CONFIG_KEYS_H
 #define HIL_TESTS_CONFIG_KEYS_H
 
-#include "model/config.h"
+#include "model/config/config.h"
 #include "check.h"
 
 #define SIZES                                                                                      \

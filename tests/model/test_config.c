@@ -1,5 +1,5 @@
 /* config.json of every architecture gives the values of transformers; others are refused. */
-#include "model/config.h"
+#include "model/config/config.h"
 #include "base/json.h"
 #include "format/sidecar_files.h"
 #include "check.h"

@@ -1,5 +1,5 @@
 /* test_config_later.c - as test_config_refused.c, of architectures that were added later. */
-#include "model/config.h"
+#include "model/config/config.h"
 #include "check.h"
 
 static hil_status read(const char *type, const char *keys, hil_config *out)

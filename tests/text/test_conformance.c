@@ -1,7 +1,7 @@
 /* The shared collections, if present: files that the reference accepts or refuses, and real
    configs. */
 #include "base/json.h"
-#include "model/config.h"
+#include "model/config/config.h"
 #include "format/safetensors.h"
 #include "check.h"
 

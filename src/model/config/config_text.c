@@ -1,6 +1,6 @@
 /* config_text.c - the text model in the config.json of a model that has images or sounds, too. */
 #include "model/arch.h"
-#include "model/config_text.h"
+#include "model/config/config_text.h"
 
 #include "base/text.h"
 

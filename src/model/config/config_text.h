@@ -6,7 +6,7 @@
 #define HIL_MODEL_CONFIG_TEXT_H
 
 #include "base/json.h"
-#include "model/config.h"
+#include "model/config/config.h"
 
 typedef struct hil_config_text {
     json_t *object; /* config of the text model, which the caller releases; NULL: `object` has none

@@ -3,7 +3,7 @@
 #define HIL_MODEL_CONFIG_READ_H
 
 #include "base/json.h"
-#include "model/config.h"
+#include "model/config/config.h"
 
 #define HIL_CONFIG_WIDTH_MAX ((int64_t)1 << 22)
 #define HIL_CONFIG_HEADS_MAX ((int64_t)1 << 16)

@@ -1,5 +1,5 @@
 /* config_rope.c - rotary embedding in config.json: as transformers 4 and 5 write it. */
-#include "model/config_read.h"
+#include "model/config/config_read.h"
 
 #include <math.h>
 #include <string.h>

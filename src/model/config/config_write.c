@@ -2,7 +2,7 @@
    text: nothing else changes. */
 #include "model/arch.h"
 
-#include "model/config_read.h"
+#include "model/config/config_read.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* config_quant.c - what config.json says of quantized weights. */
-#include "model/config_read.h"
+#include "model/config/config_read.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* config.c - parses config.json: finds its architecture, and reads what all of them have. */
 #include "model/arch.h"
-#include "model/config_text.h"
+#include "model/config/config_text.h"
 
 #include "io/file.h"
 
@@ -49,8 +49,7 @@ const char *hil_config_longest_why(const hil_config *config)
 {
     if (hil_config_longest(config) == config->max_positions) return "";
     return ": beyond \"index_topk\" positions an indexer would choose the keys of each query, "
-           "which "
-           "is missing here";
+           "which is missing here";
 }
 
 bool hil_config_turns(const hil_config *config, int64_t layer)

@@ -59,6 +59,16 @@ static hil_status read_turning(const hil_config_reader *r)
     return HIL_OK;
 }
 
+/* transformers scales scores by it with every scaling of rotary embedding. */
+static hil_status refuse_scale(const hil_config_reader *r)
+{
+    hil_rope_kind kind = r->config->rope.kind;
+    double scale = 0;
+    if (kind == HIL_ROPE_YARN || kind == HIL_ROPE_DEFAULT) return HIL_OK;
+    HIL_TRY(hil_config_rope_real(r, "mscale_all_dim", &scale));
+    return scale == 0 ? HIL_OK : hil_config_refuse(r, "mscale_all_dim", "needs the type yarn");
+}
+
 hil_status hil_config_latent(const hil_config_reader *r)
 {
     hil_config *c = r->config;
@@ -68,6 +78,7 @@ hil_status hil_config_latent(const hil_config_reader *r)
     HIL_TRY(hil_config_refuse_flag(r, "mlp_bias"));
     HIL_TRY(hil_config_activation(r, "hidden_act", 1u << HIL_SILU));
     HIL_TRY(read_turning(r));
+    HIL_TRY(refuse_scale(r));
     c->attention_scale = 1 / sqrt((double)hil_config_key_dim(c));
     if (c->rope.score_factor > 0) c->attention_scale *= c->rope.score_factor;
     return HIL_OK;

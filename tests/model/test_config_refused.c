@@ -434,6 +434,9 @@ static void check_recent_defaults(void)
     CHECK(c.no_post_norms && c.own_gate == HIL_OWN_GATE_NONE);
     c = parse_latent("axk1", ",\"norm_topk_prob\":null");
     CHECK(!c.mixture.normalized && c.mixture_post_norms);
+    refuse_latent("axk1",
+                  ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2,\"mscale_all_dim\":1}",
+                  "\"mscale_all_dim\" needs the type yarn");
     refuse_latent("axk1", ",\"head_dim\":32", "\"head_dim\" is not \"qk_rope_head_dim\"");
     c = parse_latent("axk1", "");
     CHECK_INT(c.mixture.dense[0], 1);

@@ -88,7 +88,7 @@ static hil_status read(const hil_config_reader *r)
 
 #define RENAMED(file, own)                                                                         \
     {                                                                                              \
-        .tensor = file, .param = own, .parts = 1, .saved = true                                    \
+        .tensor = (file), .param = (own), .parts = 1, .saved = true                                \
     }
 #define MODULE(file, own) RENAMED("attention." file ".weight", "self_attn." own ".weight")
 #define SAME(name) MODULE(name, name)

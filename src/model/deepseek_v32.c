@@ -4,24 +4,14 @@
 
 #include <string.h>
 
-/* transformers scales scores by it with every scaling of rotary embedding. */
-static hil_status refuse_scale(const hil_config_reader *r)
-{
-    hil_rope_kind kind = r->config->rope.kind;
-    double scale = 0;
-    if (kind == HIL_ROPE_YARN || kind == HIL_ROPE_DEFAULT) return HIL_OK;
-    HIL_TRY(hil_config_rope_real(r, "mscale_all_dim", &scale));
-    return scale == 0 ? HIL_OK : hil_config_refuse(r, "mscale_all_dim", "needs the type yarn");
-}
-
 /* What transformers does not compute, whatever the file says. */
 static hil_status refuse_others(const hil_config_reader *r)
 {
     const json_t *types = json_object_get(r->object, "layer_types");
     for (size_t i = 0; i < json_array_size(types); ++i) {
         const char *type = json_string_value(json_array_get(types, i));
-        if (!type ||
-            (strcmp(type, "indexed_attention") && strcmp(type, "deepseek_sparse_attention")))
+        if (!type || (strcmp(type, "indexed_attention") != 0 &&
+                      strcmp(type, "deepseek_sparse_attention") != 0))
             return hil_config_refuse(r, "layer_types", "has other entries than indexed_attention");
     }
     bool pairs = true;
@@ -50,7 +40,6 @@ static hil_status read_v32(const hil_config_reader *r)
     if (!r->config->latent.q_rank) return hil_config_refuse(r, "q_lora_rank", "must be a number");
     HIL_TRY(hil_config_grouped_mixture(r, 1, 3));
     HIL_TRY(hil_config_mlp_types(r));
-    HIL_TRY(refuse_scale(r));
     return read_indexer(r);
 }
 

@@ -17,7 +17,7 @@ typedef struct hil_low_rank {
 
 static inline hil_low_rank hil_low_rank_of(const hil_op_call *call, bool backward)
 {
-    hil_low_rank l;
+    hil_low_rank l = {0};
     char *scratch = (char *)call->scratch;
     size_t size = hil_dtype_size(call->param[0].dtype);
     l.rows = hil_shape_rows(&call->in[0].shape);
@@ -29,11 +29,14 @@ static inline hil_low_rank hil_low_rank_of(const hil_op_call *call, bool backwar
     }
     l.first[call->params] = l.width;
     l.bytes = 0;
-    l.joined = scratch + hil_scratch_add(&l.bytes, l.width * l.k, size);
+    size_t joined = hil_scratch_add(&l.bytes, l.width * l.k, size);
     int64_t numbers = backward ? l.width * l.k : l.rows * l.width;
-    l.product = (float *)(scratch + hil_scratch_add(&l.bytes, numbers, sizeof(float)));
-    l.scaled =
-        scratch + (backward ? hil_scratch_add(&l.bytes, l.rows * l.width, sizeof(float)) : 0);
+    size_t product = hil_scratch_add(&l.bytes, numbers, sizeof(float));
+    size_t scaled = backward ? hil_scratch_add(&l.bytes, l.rows * l.width, sizeof(float)) : 0;
+    if (!scratch) return l; /* only the bytes are asked for */
+    l.joined = scratch + joined;
+    l.product = (float *)(scratch + product);
+    l.scaled = scratch + scaled;
     return l;
 }
 

@@ -283,9 +283,9 @@ static hil_status read_logits(hil_tape *t, hil_value *x, hil_param *weight,
     hil_context *c = t->context;
     const hil_shape *shape = &x->tensor.shape;
     hil_tensor rows = x->tensor;
-    int64_t sequences = shape->dim[0], length = shape->dim[1], cols = shape->dim[2];
+    int64_t length = shape->dim[1], cols = shape->dim[2];
     if (c->mode == HIL_MODE_GENERATE) {
-        assert(sequences == 1);
+        assert(shape->dim[0] == 1);
         rows.data = (char *)rows.data + (size_t)((length - 1) * cols) * hil_dtype_size(rows.dtype);
         rows.shape.dim[1] = 1;
     }

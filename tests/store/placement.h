@@ -16,7 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MATRICES = 4, VECTORS = 3, PARAMS = MATRICES + VECTORS, SEGMENTS = 3 };
+#ifndef RIG_MATRICES
+#define RIG_MATRICES 4 /* those after the fourth are small */
+#endif
+enum { MATRICES = RIG_MATRICES, VECTORS = 3, PARAMS = MATRICES + VECTORS, SEGMENTS = 3 };
 
 typedef struct rig {
     hil_store *store;
@@ -77,12 +80,12 @@ static inline void rig_create_as(rig *r, const hil_store_options *options, int f
     CHECK_OK(hil_pool_create(&r->pool, 2));
     CHECK_OK(hil_pool_create(&r->update, 2));
     CHECK_OK(hil_store_create(&r->store));
-    const int64_t rows[MATRICES] = {300, 130, 64, 500};
+    const int64_t rows[] = {300, 130, 64, 500};
     for (int p = 0; p < PARAMS; ++p) {
         char name[16];
         snprintf(name, sizeof name, "p%d", p);
         hil_param_spec spec = {.name = name,
-                               .shape = {2, {p < MATRICES ? rows[p] : 0, 72}},
+                               .shape = {2, {p < 4 ? rows[p] : 1 + p % 7, 72}},
                                .init = HIL_INIT_NORMAL,
                                .std = 1,
                                .no_decay = p % 2,

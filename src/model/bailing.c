@@ -57,6 +57,7 @@ static int drop_ignored(json_t *object)
     static const char part[] = "partial_rotary_factor";
     const json_t *rope = json_object_get(object, "rope_parameters");
     const char *type = json_string_value(json_object_get(rope, "rope_type"));
+    if (!type) type = json_string_value(json_object_get(rope, "type"));
     int failed = json_object_set_new(object, "q_lora_rank", json_null());
     if (json_object_size(json_object_get(object, "rope_scaling"))) return failed;
     if (type && strcmp(type, "default") != 0) return failed;

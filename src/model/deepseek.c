@@ -62,9 +62,10 @@ static hil_status read_turning(const hil_config_reader *r)
 /* transformers scales scores by it with every scaling of rotary embedding. */
 static hil_status refuse_scale(const hil_config_reader *r)
 {
-    hil_rope_kind kind = r->config->rope.kind;
+    const hil_rope_config *rope = &r->config->rope;
     double scale = 0;
-    if (kind == HIL_ROPE_YARN || kind == HIL_ROPE_DEFAULT) return HIL_OK;
+    if (rope->kind == HIL_ROPE_YARN || (rope->kind == HIL_ROPE_DEFAULT && !rope->dynamic))
+        return HIL_OK;
     HIL_TRY(hil_config_rope_real(r, "mscale_all_dim", &scale));
     return scale == 0 ? HIL_OK : hil_config_refuse(r, "mscale_all_dim", "needs the type yarn");
 }

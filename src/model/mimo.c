@@ -42,6 +42,7 @@ static hil_status check_rope(const hil_config_reader *r, const char *kind)
 {
     const json_t *rope = json_object_get(json_object_get(r->object, "rope_parameters"), kind);
     const char *type = "default";
+    HIL_TRY(hil_json_string(rope, "type", r->what, &type));
     HIL_TRY(hil_json_string(rope, "rope_type", r->what, &type));
     if (strcmp(type, "default") == 0 || json_object_get(rope, "partial_rotary_factor"))
         return HIL_OK;

@@ -437,6 +437,9 @@ static void check_recent_defaults(void)
     refuse_latent("axk1",
                   ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2,\"mscale_all_dim\":1}",
                   "\"mscale_all_dim\" needs the type yarn");
+    refuse_latent("axk1",
+                  ",\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2,\"mscale_all_dim\":1}",
+                  "\"mscale_all_dim\" needs the type yarn");
     refuse_latent("axk1", ",\"head_dim\":32", "\"head_dim\" is not \"qk_rope_head_dim\"");
     c = parse_latent("axk1", "");
     CHECK_INT(c.mixture.dense[0], 1);

@@ -82,6 +82,13 @@ bool hil_config_feeds(const hil_config *config, int64_t layer)
     return !config->lone || bit(config->feeds, layer);
 }
 
+bool hil_config_attends(const hil_config *config, int64_t layer)
+{
+    bool other = hil_config_linear(config, layer) || hil_config_convolves(config, layer);
+    bool space = hil_config_mamba(config, layer) && !config->mamba.beside;
+    return hil_config_mixes(config, layer) && !other && !space;
+}
+
 bool hil_config_mixes(const hil_config *config, int64_t layer)
 {
     assert(layer >= 0 && layer < config->layers);

@@ -53,6 +53,7 @@ typedef enum hil_qk_norm {
 
 typedef struct hil_rope_config {
     hil_rope_kind kind;
+    bool dynamic; /* by its type the default one, but beyond max_positions */
     double theta, factor, low_freq, high_freq;
     int64_t original_positions;
     double partial;          /* the part of a head that turns; 0: all, and no key may say else */
@@ -255,6 +256,8 @@ bool hil_config_linear(const hil_config *config, int64_t layer);
 bool hil_config_convolves(const hil_config *config, int64_t layer);
 /* Whether the layer has a state space. */
 bool hil_config_mamba(const hil_config *config, int64_t layer);
+/* Whether the layer has attention that keeps keys and values. */
+bool hil_config_attends(const hil_config *config, int64_t layer);
 /* Whether the layer has attention, or what is in its place; and whether an MLP, or a mixture. */
 bool hil_config_mixes(const hil_config *config, int64_t layer);
 bool hil_config_feeds(const hil_config *config, int64_t layer);

@@ -115,6 +115,7 @@ static hil_status read_kind(const reading *r)
     for (size_t i = 0; i < sizeof known / sizeof *known; ++i)
         if (strcmp(type, known[i].name) == 0) {
             r->rope->kind = known[i].kind;
+            r->rope->dynamic = strcmp(type, "dynamic") == 0;
             return HIL_OK;
         }
     return hil_fail(HIL_ERR_INPUT,
@@ -127,7 +128,7 @@ static hil_status read_kind(const reading *r)
 static hil_status read_part(const hil_config_reader *r, hil_rope_config *rope)
 {
     double part = rope->partial > 0 ? rope->partial : 1;
-    HIL_TRY(hil_config_real(r, "partial_rotary_factor", 0, 1.0001, &part));
+    HIL_TRY(hil_config_real(r, "partial_rotary_factor", 1e-9, 1.0001, &part));
     if (!(rope->partial > 0) && part != 1)
         return hil_config_refuse(r, "partial_rotary_factor", "other than 1 is not supported");
     if (rope->partial > 0) rope->partial = part;
@@ -267,6 +268,8 @@ hil_status hil_config_rope_nested(const hil_config_reader *r, double part)
         ropes[i]->partial = part;
         HIL_TRY(read_named(r, kinds[i], one, ropes[i]));
     }
+    for (int i = 0; i < 2; ++i)
+        if (has_kind(c, i == 1)) HIL_TRY(hil_config_check_rope(r, ropes[i]));
     double theta = c->rope.theta;
     HIL_TRY(hil_config_real(r, "rope_theta", 1e-6, 1e30, &theta));
     if (theta == c->rope.theta) return HIL_OK;

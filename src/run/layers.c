@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { SETS = 8, KINDS = 1 << SETS };
+enum { SETS = 9, KINDS = 1 << SETS };
 
 typedef struct sets {
     uint64_t *set[SETS];
@@ -13,7 +13,7 @@ typedef struct sets {
 static sets sets_of(hil_config *c)
 {
     return (sets){{c->slides, c->still, c->chunks, c->feeds, c->mixture.dense, c->delta.layers,
-                   c->conv.layers, c->mamba.layers}};
+                   c->conv.layers, c->mamba.layers, c->indexer.shared}};
 }
 
 static unsigned kind_of(const sets *s, int64_t layer)

@@ -74,7 +74,8 @@ static uint64_t cache_bytes(const show *s)
 {
     const hil_config *c = &s->source.config;
     int64_t heads = 0;
-    for (int64_t n = 0; n < c->layers; ++n) heads += hil_config_kv_heads(c, n);
+    for (int64_t n = 0; n < c->layers; ++n)
+        if (hil_config_attends(c, n)) heads += hil_config_kv_heads(c, n);
     if (c->attentions) heads *= c->attentions;
     return 2 * (uint64_t)(s->context * heads * hil_config_key_dim(c)) * hil_dtype_size(s->dtype);
 }
@@ -82,11 +83,11 @@ static uint64_t cache_bytes(const show *s)
 /* Makes all but the vocabulary, the positions and the size of a head `times` as wide. */
 static void widen(hil_config *c, int64_t times)
 {
-    int64_t *const sizes[] = {&c->hidden,         &c->intermediate,    &c->heads,
-                              &c->kv_heads,       &c->varied.kv_heads, &c->mixture.width,
-                              &c->mixture.shared, &c->mixture.latent,  &c->latent.q_rank,
-                              &c->latent.kv_rank, &c->delta.heads,     &c->delta.key_heads,
-                              &c->mamba.heads,    &c->local_kv_heads,  &c->local_heads};
+    int64_t *const sizes[] = {
+        &c->hidden,          &c->intermediate,   &c->heads,          &c->kv_heads,
+        &c->varied.kv_heads, &c->mixture.width,  &c->mixture.shared, &c->mixture.latent,
+        &c->latent.q_rank,   &c->latent.kv_rank, &c->delta.heads,    &c->delta.key_heads,
+        &c->mamba.heads,     &c->local_kv_heads, &c->local_heads,    &c->indexer.heads};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) *sizes[i] *= times;
 }
 

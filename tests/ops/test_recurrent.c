@@ -255,6 +255,8 @@ static void check_floors(void)
                      .params = 2,
                      .in_shape = {{3, {1, 5, 20}}, {3, {1, 5, 2}}, {3, {1, 5, 6}}, {2, {1, 5}}}};
         OP_REFUSED(&c, "the floor of its decays is");
+        attr.floor = 0, attr.rule.write = wrong[i];
+        OP_REFUSED(&c, "the factor of its writes is");
     }
 }
 

@@ -38,6 +38,9 @@ static hil_status infer_heads(const hil_op_call *call)
         return hil_fail(HIL_ERR_USAGE,
                         "%s: the floor of its decays is %g: it must be below 0, or 0",
                         call->op->name, channels->floor);
+    if (!(attr->write >= 0 && attr->write <= 2))
+        return hil_fail(HIL_ERR_USAGE, "%s: the factor of its writes is %g: it must be from 0 to 2",
+                        call->op->name, attr->write);
     HIL_TRY(hil_infer_vector(call, 0, heads));
     return hil_infer_vector(call, 1, heads * decays);
 }

@@ -63,14 +63,17 @@ static hil_status check_saved(const hil_model *model, const hil_config *config,
     char module[HIL_PEFT_NAME];
     for (size_t i = 0; i < json_array_size(peft->saved); ++i) {
         const char *name = json_string_value(json_array_get(peft->saved, i));
-        bool found = false, tied = false;
+        bool found = false, tied = false, fixed = true;
         for (size_t k = 0; k < hil_store_count(model->store); ++k) {
             const hil_param_spec *spec = hil_param_spec_of(hil_store_at(model->store, k));
             hil_peft_memory_module(config, spec->name, module);
             if (!hil_peft_saves(name, module)) continue;
             found = true;
+            fixed &= !hil_param_trainable(hil_store_at(model->store, k));
             tied |= spec->group == 0 && !has_head(model);
         }
+        if (found && fixed)
+            return hil_fail(HIL_ERR_USAGE, "--modules-to-save %s: it is never trained", name);
         if (!found || tied)
             return hil_fail(HIL_ERR_USAGE, "--modules-to-save %s: %s", name,
                             tied ? "its weights are tied to those of the head, and one of them "

@@ -270,7 +270,7 @@ static hil_status read_config(struct inspected *x)
                                        .kv_heads = c.kv_heads,
                                        .head_dim = hil_config_key_dim(&c),
                                        .vocab = c.vocab,
-                                       .max_positions = c.max_positions,
+                                       .max_positions = hil_config_longest(&c),
                                        .tied = c.tied};
     x->data.config = &x->config;
     return HIL_OK;

@@ -116,8 +116,13 @@ hil_status hil_config_check_sizes(const hil_config_reader *r, int64_t positions)
 {
     const hil_config *c = r->config;
     const hil_mixture_config *m = &c->mixture;
-    double layer = 3.0 * (double)c->intermediate + 4.0 * (double)(c->heads * c->head_dim) +
+    const hil_delta_config *d = &c->delta;
+    int64_t heads = c->heads > c->local_heads ? c->heads : c->local_heads;
+    double layer = 3.0 * (double)c->intermediate + 4.0 * (double)heads * (double)c->head_dim +
                    3.0 * ((double)m->experts * (double)m->width + (double)m->shared);
+    layer += (double)d->heads * (2.0 * (double)d->key_dim + 3.0 * (double)d->value_dim);
+    layer += (double)c->indexer.heads * (double)c->indexer.head_dim;
+    layer += 3.0 * (double)c->mamba.heads * (double)c->mamba.head_dim;
     double total = (double)c->hidden * (layer * (double)c->layers + (double)c->vocab);
     total += (double)c->hidden * (double)positions;
     if (total > PARAMETERS_MAX)

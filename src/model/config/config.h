@@ -1,6 +1,6 @@
 /* config.h - config.json of a model folder, of transformers 4 and 5, as one plain struct. */
-#ifndef HIL_MODEL_CONFIG_H
-#define HIL_MODEL_CONFIG_H
+#ifndef HIL_MODEL_CONFIG_CONFIG_H
+#define HIL_MODEL_CONFIG_CONFIG_H
 
 #include "io/file.h"
 #include "tensor/quant.h"

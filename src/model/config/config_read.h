@@ -1,6 +1,6 @@
 /* config_read.h - reads the keys of a config.json: what the architectures share. */
-#ifndef HIL_MODEL_CONFIG_READ_H
-#define HIL_MODEL_CONFIG_READ_H
+#ifndef HIL_MODEL_CONFIG_CONFIG_READ_H
+#define HIL_MODEL_CONFIG_CONFIG_READ_H
 
 #include "base/json.h"
 #include "model/config/config.h"

@@ -2,8 +2,8 @@
 
    [Note: text models] Of such a folder only the text model is used. Its config becomes that of the
    folder as soon as it is read, so what is saved is a folder of the text model alone. */
-#ifndef HIL_MODEL_CONFIG_TEXT_H
-#define HIL_MODEL_CONFIG_TEXT_H
+#ifndef HIL_MODEL_CONFIG_CONFIG_TEXT_H
+#define HIL_MODEL_CONFIG_CONFIG_TEXT_H
 
 #include "base/json.h"
 #include "model/config/config.h"

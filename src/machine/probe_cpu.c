@@ -145,12 +145,13 @@ static void fit_speed(double *speed, double operations, const timed *t, const hi
 #define FEW_ROWS 32 /* of a product that packs more than it multiplies */
 
 /* Square products tell how fast the CPU multiplies, those of few rows how fast it packs. Each of
-   the two speeds is fitted with the other one known, in turns. */
+   the two speeds is fitted with the other one known, in turns, at first as if packing took nothing. */
 static hil_status probe_gemm(const probe *p, hil_dtype dtype, hil_speeds *out)
 {
     enum { ROUNDS = 4, LEAST = 512, WEIGHTS = 4 };
     timed square = {.compute = dtype, .count = 3}, thin = square;
     double flops = 0, packed = 0;
+    out->pack[dtype] = HUGE_VAL;
     int64_t n = LEAST, weights = (int64_t)(p->stream / (LEAST * LEAST * sizeof(float)));
     if (weights > WEIGHTS) weights = WEIGHTS;
     HIL_TRY(probe_products(p, dtype, (int64_t[]){n, n, 1}, &square.seconds, square.work));

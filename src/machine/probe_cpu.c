@@ -37,8 +37,8 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Several short runs after a warm-up: the slowest of the fastest quarter. Other processes slow runs
-   down, and now and then one is faster than a processor stays under load. */
+/* The median of several short runs after a warm-up: a step is a sum of many operations, few of
+   which are as fast as they can be where many threads wait for one another. */
 static hil_status time_of(action *act, void *context, double seconds, double *out)
 {
     double start = hil_clock_now(), took[RUNS];
@@ -50,7 +50,7 @@ static hil_status time_of(action *act, void *context, double seconds, double *ou
         took[count++] = hil_clock_now() - began;
     }
     qsort(took, count, sizeof *took, compare);
-    *out = fmax(took[count / 4], 1e-9);
+    *out = fmax(took[count / 2], 1e-9);
     return HIL_OK;
 }
 
@@ -142,32 +142,34 @@ static void fit_speed(double *speed, double operations, const timed *t, const hi
     }
 }
 
+#define MANY_ROWS 512
 #define FEW_ROWS 32 /* of a product that packs more than it multiplies */
 
-/* Square products tell how fast the CPU multiplies, those of few rows how fast it packs. Each of
-   the two speeds is fitted with the other one known, in turns, at first as if packing took nothing. */
+/* Products of many rows tell how fast the CPU multiplies, those of few rows how fast it packs. Each
+   of the two speeds is fitted with the other one known, in turns, at first as if packing took
+   nothing. */
 static hil_status probe_gemm(const probe *p, hil_dtype dtype, hil_speeds *out)
 {
-    enum { ROUNDS = 4, LEAST = 512, WEIGHTS = 4 };
-    timed square = {.compute = dtype, .count = 3}, thin = square;
+    enum { ROUNDS = 4, LEAST = 512, WEIGHTS = 32, NEAR_WEIGHTS = 4 };
+    timed many = {.compute = dtype, .count = 3}, few = many;
     double flops = 0, packed = 0;
+    int64_t n = LEAST, room = (int64_t)(p->stream / sizeof(float));
     out->pack[dtype] = HUGE_VAL;
-    int64_t n = LEAST, weights = (int64_t)(p->stream / (LEAST * LEAST * sizeof(float)));
-    if (weights > WEIGHTS) weights = WEIGHTS;
-    HIL_TRY(probe_products(p, dtype, (int64_t[]){n, n, 1}, &square.seconds, square.work));
-    while (square.seconds < 3 * RUN_SECONDS && 4 * (size_t)(n * n) * sizeof(float) <= p->stream) {
-        n *= 2;
-        HIL_TRY(probe_products(p, dtype, (int64_t[]){n, n, 1}, &square.seconds, square.work));
+    for (; many.seconds < 3 * RUN_SECONDS && n * n <= room; n *= 2) {
+        int64_t weights = room / (n * n) < WEIGHTS ? room / (n * n) : WEIGHTS;
+        int64_t size[] = {MANY_ROWS, n, weights};
+        HIL_TRY(probe_products(p, dtype, size, &many.seconds, many.work));
+        size[0] = FEW_ROWS;
+        if (weights > NEAR_WEIGHTS) size[2] = NEAR_WEIGHTS;
+        if (n == LEAST) HIL_TRY(probe_products(p, dtype, size, &few.seconds, few.work));
     }
-    HIL_TRY(
-        probe_products(p, dtype, (int64_t[]){FEW_ROWS, LEAST, weights}, &thin.seconds, thin.work));
     for (int i = 0; i < 3; ++i) {
-        flops += square.work[i].gemm;
-        packed += thin.work[i].packed;
+        flops += many.work[i].gemm;
+        packed += few.work[i].packed;
     }
     for (int i = 0; i < ROUNDS; ++i) {
-        fit_speed(&out->gemm[dtype], flops, &square, out);
-        fit_speed(&out->pack[dtype], packed, &thin, out);
+        fit_speed(&out->gemm[dtype], flops, &many, out);
+        fit_speed(&out->pack[dtype], packed, &few, out);
     }
     return HIL_OK;
 }

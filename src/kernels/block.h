@@ -28,12 +28,15 @@ static inline size_t hil_rest_bytes(hil_dtype dtype, int64_t count)
 #define HIL_BLOCK 16384
 #define HIL_USES 4
 #define HIL_MOMENTS 2
-/* What the rule does with a block: [Note: matrix scope] in store/sweep_matrix.c. */
+/* What the rule does with a block: [Note: matrix scope] in store/sweep_matrix.c, and
+   [Note: late moments] in store/sweep.c. */
 typedef enum hil_block_scope {
     HIL_SCOPE_ELEMENTS, /* updates each element by itself */
     HIL_SCOPE_MOMENTUM, /* before a matrix is updated: updates its momentum; Nesterov's momentum
                            takes the place of the first gradient */
     HIL_SCOPE_MATRIX,   /* subtracts the first gradient: what became of that as a whole matrix */
+    HIL_SCOPE_WEIGHTS,  /* ELEMENTS, but the moments stay as they are: [Note: late moments] */
+    HIL_SCOPE_MOMENTS,  /* the rest of that */
 } hil_block_scope;
 typedef struct hil_block {
     int64_t count;

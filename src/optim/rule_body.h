@@ -62,8 +62,70 @@ static void adamw_bf16_pass(const hil_rule_step *s, const hil_block *b)
     }
 }
 
+/* The parts of an update with late moments: the weights, with moments that are not written. */
+static inline void weights_chunk(const hil_rule_step *s, float *restrict w, const float *restrict m,
+                                 const float *restrict v, const float *restrict g, int64_t count)
+{
+    for (int64_t i = 0; i < count; ++i) {
+        float m1 = m[i], v1 = v[i];
+        w[i] = hil_adamw_element(s, w[i], &m1, &v1, g[i]);
+    }
+}
+
+static inline void moments_chunk(const hil_rule_step *s, float *restrict m, float *restrict v,
+                                 const float *restrict g, int64_t count)
+{
+    for (int64_t i = 0; i < count; ++i) hil_adamw_moments(s, &m[i], &v[i], g[i]);
+}
+
+static void weights_bf16_pass(const hil_rule_step *s, const hil_block *b)
+{
+    uint16_t *restrict high = b->weight, *restrict low = b->rest;
+    const float *restrict m = b->moment[0], *restrict v = b->moment[1];
+    const uint16_t *restrict g = b->gradient[0];
+    for (int64_t i = 0; i < b->count; ++i) {
+        float m1 = m[i], v1 = v[i], w = hil_bf16_join(high[i], low[i]);
+        w = hil_adamw_element(s, w, &m1, &v1, hil_bf16_load(g[i]));
+        high[i] = hil_bf16_high(w);
+        low[i] = hil_bf16_low(w);
+    }
+}
+
+static void moments_bf16_pass(const hil_rule_step *s, const hil_block *b)
+{
+    float *restrict m = b->moment[0], *restrict v = b->moment[1];
+    const uint16_t *restrict g = b->gradient[0];
+    for (int64_t i = 0; i < b->count; ++i) hil_adamw_moments(s, &m[i], &v[i], hil_bf16_load(g[i]));
+}
+
+static void adamw_part(const hil_rule_step *step, const hil_block *b)
+{
+    bool weights = b->scope == HIL_SCOPE_WEIGHTS;
+    if (b->gradients == 1 && b->dtype == HIL_BF16 && !b->sums) {
+        (weights ? weights_bf16_pass : moments_bf16_pass)(step, b);
+        return;
+    }
+    gradient_chunk c = {.block = b};
+    float joined[CHUNK];
+    while (next_chunk(&c)) {
+        sum_gradient(&c);
+        float *m = (float *)b->moment[0] + c.first, *v = (float *)b->moment[1] + c.first;
+        if (!weights) {
+            moments_chunk(step, m, v, c.g, c.count);
+            continue;
+        }
+        float *w = load_master(&c, joined);
+        weights_chunk(step, w, m, v, c.g, c.count);
+        store_master(&c, w);
+    }
+}
+
 static void adamw(const hil_rule_step *step, const hil_block *b)
 {
+    if (b->scope == HIL_SCOPE_WEIGHTS || b->scope == HIL_SCOPE_MOMENTS) {
+        adamw_part(step, b);
+        return;
+    }
     if (b->gradients == 1 && b->dtype == HIL_F32) {
         adamw_f32_pass(step, b);
         return;
@@ -158,7 +220,9 @@ static void muon(const hil_rule_step *step, const hil_block *b)
     static void (*const scope[])(const hil_rule_step *,
                                  const hil_block *) = {[HIL_SCOPE_ELEMENTS] = adamw,
                                                        [HIL_SCOPE_MOMENTUM] = muon_momentum,
-                                                       [HIL_SCOPE_MATRIX] = muon_step};
+                                                       [HIL_SCOPE_MATRIX] = muon_step,
+                                                       [HIL_SCOPE_WEIGHTS] = adamw,
+                                                       [HIL_SCOPE_MOMENTS] = adamw};
     scope[b->scope](step, b);
 }
 

@@ -6,13 +6,19 @@
 
 #include <math.h>
 
-/* The new weight. Only the multiply-adds written as such here are fused. */
-static inline HIL_BOTH float hil_adamw_element(const hil_rule_step *s, float w, float *m, float *v,
-                                               float g)
+/* Only the multiply-adds written as such here are fused. */
+static inline HIL_BOTH void hil_adamw_moments(const hil_rule_step *s, float *m, float *v, float g)
 {
     float grad = g * s->factor;
     *m = fmaf(s->beta1_rest, grad - *m, *m);
     *v = fmaf(s->beta2_rest * grad, grad, s->beta2 * *v);
+}
+
+/* The new weight. */
+static inline HIL_BOTH float hil_adamw_element(const hil_rule_step *s, float w, float *m, float *v,
+                                               float g)
+{
+    hil_adamw_moments(s, m, v, g);
     float divisor = fmaf(sqrtf(*v), s->root, s->eps);
     return fmaf(-s->rate, *m / divisor, s->shrink * w);
 }

@@ -93,6 +93,24 @@ static double expanded_bytes(const hil_outline *outline)
     return bytes;
 }
 
+#define LATE_GAIN 0.99 /* of the time of a step: more work is worth it from there on */
+
+hil_status hil_choice_late_moments(hil_choice *c)
+{
+    const hil_planner *planner = c->planner;
+    hil_plan *p = &c->trial;
+    if (!planner->discrete || !c->outline->training || hil_choice_states_on_device(c, &c->best))
+        return HIL_OK;
+    if (!(c->best.wait[HIL_WAIT_UPDATE] > 0)) return HIL_OK;
+    hil_plan_copy(p, &c->best);
+    p->late_moments = true;
+    hil_status status = planner->rehearse(planner->context, p);
+    if (status == HIL_ERR_BUDGET) return HIL_OK;
+    HIL_TRY(status);
+    if (p->step_seconds < LATE_GAIN * c->best.step_seconds) hil_plan_copy(&c->best, p);
+    return HIL_OK;
+}
+
 hil_status hil_choice_keep_expanded(hil_choice *c)
 {
     const hil_planner *planner = c->planner;

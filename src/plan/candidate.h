@@ -106,6 +106,8 @@ bool hil_choice_states_on_device(const hil_choice *c, const hil_plan *plan);
    is left of the device for quantized weights that stay expanded. */
 bool hil_choice_all_on_device(const hil_choice *c);
 hil_status hil_choice_keep_expanded(hil_choice *c);
+/* The winner again, with late moments: they are kept if it is faster so. */
+hil_status hil_choice_late_moments(hil_choice *c);
 
 /* Always fails: the message says what does not fit where, and which options would help. */
 hil_status hil_choice_refuse(const hil_choice *c);

@@ -88,6 +88,7 @@ static void write_decided(json_t *o, const hil_plan *p)
         json_object_set_new(o, "device_slots", json_integer(p->device_slots));
         json_object_set_new(o, "device_share", json_real(p->device_share));
     }
+    if (p->late_moments) json_object_set_new(o, "late_moments", json_true());
     json_object_set_new(o, "spill", json_string(tiers[p->spill]));
 }
 
@@ -221,6 +222,7 @@ static hil_status read_sizes(const json_t *root, const char *what, hil_plan *p)
     if (p->spill == HIL_DEVICE) return wrong(what, "spill", "\"host\" or \"disk\"");
     HIL_TRY(hil_json_bool(root, "prefetch", what, &p->prefetch));
     HIL_TRY(hil_json_bool(root, "keeps_sums", what, &p->keeps_sums));
+    HIL_TRY(hil_json_bool(root, "late_moments", what, &p->late_moments));
     const json_t *given = json_object_get(root, "budget");
     if (given && !json_is_object(given)) return wrong(what, "budget", "an object");
     for (int t = 0; t < HIL_TIERS && given; ++t)

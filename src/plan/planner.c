@@ -27,7 +27,7 @@ void hil_choice_begin(hil_choice *c, hil_candidate at)
     hil_plan *p = &c->trial;
     const hil_planner *planner = c->planner;
     p->group = at.group;
-    p->keeps_sums = false;
+    p->keeps_sums = p->late_moments = false;
     p->discrete = planner->discrete;
     p->connected = planner->connected;
     p->device_share = c->device_share;
@@ -493,6 +493,7 @@ hil_status hil_planner_choose(const hil_planner *planner, hil_plan *out)
     HIL_TRY_DONE(hil_plan_create(&c.resident, planner->outline));
     HIL_TRY_DONE(choose(&c));
     if (!planner->any) HIL_TRY_DONE(hil_choice_keep_expanded(&c));
+    if (!planner->any) HIL_TRY_DONE(hil_choice_late_moments(&c));
     *out = c.best;
     c.best = (hil_plan){0};
 done:

@@ -23,7 +23,7 @@ hil_status hil_store_declare_use(hil_store *store, hil_param *param, int segment
             return hil_fail(HIL_ERR_USAGE, "parameter %s is used in more than %d segments",
                             param->name, HIL_USES);
         /* A sweep and reductions in flight read unit->use. */
-        if (store->open) HIL_TRY(hil_links_wait(store->links, &unit->swept, HIL_WAIT_UPDATE));
+        if (store->open) HIL_TRY(hil_links_wait(store->links, &unit->settled, HIL_WAIT_UPDATE));
         if (store->open) HIL_TRY(hil_reduce_wait(store));
         unit->use[unit->uses++] = (hil_use){.segment = segment};
     }
@@ -335,7 +335,7 @@ static hil_status give(hil_store *store, hil_unit *unit, int i, hil_rounding *ro
     HIL_TRY(hil_links_follow(store->links, &use->sum.ready, HIL_WAIT_GRADIENTS));
     HIL_TRY(hil_sum_fill(store, unit, i));
     hil_fence before = use->left; /* a gradient that was dropped may still be in flight */
-    hil_fence_join(&before, &unit->swept);
+    hil_fence_join(&before, &unit->settled);
     use->left = (hil_fence){0};
     if (stays) HIL_TRY(hil_links_follow(store->links, &unit->swept, HIL_WAIT_UPDATE));
     ++use->pins;

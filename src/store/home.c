@@ -168,7 +168,7 @@ void hil_homes_close(hil_store *store)
             unit->use[i].left = (hil_fence){0};
         }
         for (int s = HIL_GRADIENT; s-- > 0;) hil_home_close(store, &unit->home[s]);
-        unit->ready = unit->reading = unit->swept = (hil_fence){0};
+        unit->ready = unit->reading = unit->swept = unit->settled = (hil_fence){0};
         unit->pins = 0;
     }
     memset(store->resident, 0, sizeof store->resident);

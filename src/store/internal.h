@@ -98,6 +98,7 @@ typedef struct hil_unit {
     hil_fence ready;             /* over: the copy may be read; of a hollow one: written */
     hil_fence reading;           /* over: all transfers and saves that read the homes */
     hil_fence swept;             /* over: the last update is written to the homes */
+    hil_fence settled;           /* likewise, late moments too, and gradients are not read again */
     hil_expert expert;
     bool routed_twice; /* by two segments or routings */
     hil_demand demand;

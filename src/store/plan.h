@@ -69,6 +69,7 @@ typedef struct hil_plan {
     int slots;           /* chunks in flight in the sweep */
     double device_share; /* share of host-resident elements that the device updates */
     int device_slots;    /* chunks in flight on the device for that */
+    bool late_moments;   /* see [Note: late moments] in sweep.c */
     unsigned char spill; /* hil_tier that sums are spilled to: HIL_HOST or HIL_DISK */
     size_t units;
     hil_unit_place *unit;

@@ -180,7 +180,7 @@ static hil_status give_chunks(hil_store *store, hil_unit *unit, int i, hil_fence
     size_t bytes =
         (size_t)(2 * store->options.ranks * piece_count(store, unit)) * hil_dtype_size(unit->dtype);
     hil_fence before = use->left, after;
-    hil_fence_join(&before, &unit->swept);
+    hil_fence_join(&before, &unit->settled);
     use->left = (hil_fence){0};
     reduction r = {.unit = unit, .use = i, .sum = use->summing ? use->sum.data : NULL};
     HIL_TRY(hil_window_room(store, bytes));

@@ -102,7 +102,8 @@ static hil_job stage_job(const hil_store *store, hil_link link, const hil_sweep_
 hil_sweep_work hil_sweep_chunk_work(hil_store *store, const hil_sweep_chunk *r)
 {
     int64_t base = hil_unit_begin(store, r->unit) + r->first;
-    return (hil_sweep_work){store, r->unit, locate(store, r), base, r->count, false};
+    hil_block_scope scope = hil_unit_is_matrix(r->unit) ? HIL_SCOPE_MATRIX : HIL_SCOPE_ELEMENTS;
+    return (hil_sweep_work){store, r->unit, locate(store, r), base, r->count, scope};
 }
 
 /* The use of the lowest segment above `last`. */
@@ -127,20 +128,12 @@ int hil_unit_first_use(const hil_unit *unit)
     return i;
 }
 
-static hil_block_scope scope_of(const hil_sweep_work *job)
-{
-    if (job->momentum) return HIL_SCOPE_MOMENTUM;
-    return hil_unit_is_matrix(job->unit) ? HIL_SCOPE_MATRIX : HIL_SCOPE_ELEMENTS;
-}
-
 hil_block hil_sweep_work_block(const hil_sweep_work *job, const hil_member *member, int64_t from,
                                int64_t to)
 {
     const hil_unit *unit = job->unit;
-    hil_block b = {.count = to - from,
-                   .dtype = unit->dtype,
-                   .numbers = member->numbers,
-                   .scope = scope_of(job)};
+    hil_block b = {
+        .count = to - from, .dtype = unit->dtype, .numbers = member->numbers, .scope = job->scope};
     char *state[HIL_GRADIENT];
     for (int s = 0; s < HIL_GRADIENT; ++s) {
         size_t at = hil_chunk_bytes(job->store, unit, (hil_unit_state)s, from - job->base);

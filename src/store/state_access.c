@@ -343,7 +343,7 @@ static hil_status wait_for_states(hil_store *store, const hil_param *p, int64_t 
     int64_t tile = p->stride;
     for (int64_t at = first; at < first + count; at = (at / tile + 1) * tile) {
         hil_unit *unit = hil_unit_of(store, p, at / tile);
-        HIL_TRY(hil_links_wait(store->links, &unit->swept, HIL_WAIT_UPDATE));
+        HIL_TRY(hil_links_wait(store->links, &unit->settled, HIL_WAIT_UPDATE));
         if (!c->in) continue;
         if (c->state == HIL_MASTER) {
             hil_window_forget(store, unit);

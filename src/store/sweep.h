@@ -20,6 +20,7 @@ typedef struct hil_sweep_chunk {
     bool copy;       /* the states stay on the device; a copy of them is saved */
     bool here;       /* the device updates them */
     bool from_host;  /* and they are kept on the host: [Note: device updates] in plan.h */
+    bool late;       /* [Note: late moments] in sweep.c */
     size_t together; /* chunks from this one on that one job updates: [Note: joint updates] */
     hil_slot *slot;
 } hil_sweep_chunk;
@@ -43,6 +44,8 @@ struct hil_sweep {
     size_t rule_room;
     hil_fence marked; /* the computing that all jobs of this sweep wait for */
     bool saving;      /* this sweep also saves */
+    bool late;        /* this sweep updates what it may in two parts: [Note: late moments] */
+    bool crowded;     /* one such sweep was not over when the next one began */
     size_t waiting;   /* the last chunks, which the next job updates: [Note: joint updates] */
     int64_t elements; /* of them */
     hil_fence ready;  /* over: they may be updated */
@@ -62,7 +65,7 @@ typedef struct hil_sweep_work {
     const hil_unit *unit;
     hil_places places;
     int64_t base, count; /* elements of the unit */
-    bool momentum;       /* updates only that: [Note: matrix scope] */
+    hil_block_scope scope;
 } hil_sweep_work;
 
 hil_status hil_sweep_open(hil_store *store);

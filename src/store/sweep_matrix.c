@@ -115,7 +115,7 @@ static hil_status momentum_staged(matrix *m, hil_sweep_chunk *r, hil_fence *read
     hil_sweep_work work = hil_sweep_chunk_work(store, r);
     int use = hil_unit_first_use(r->unit);
     int64_t count = filled(&work);
-    work.momentum = true;
+    work.scope = HIL_SCOPE_MOMENTUM;
     hil_sweep_work_run(&work, store->opening.pool);
     hil_links_compute(store->links, hil_sweep_seconds(store, work.count, false));
     hil_job in = {.link = HIL_LINK_IN, .after = m->placed, .parts = 1, .name = "momentum"};
@@ -142,7 +142,7 @@ static hil_status momentum_here(matrix *m, hil_sweep_chunk *r, const hil_fence *
     hil_sweep_work work = hil_sweep_chunk_work(store, r);
     int use = hil_unit_first_use(r->unit);
     int64_t count = filled(&work);
-    work.momentum = true;
+    work.scope = HIL_SCOPE_MOMENTUM;
     hil_links_compute(store->links, hil_sweep_seconds(store, work.count, true));
     if (!store->device || !count) return HIL_OK;
     HIL_TRY(hil_sweep_work_queue(&work, HIL_STREAM_COMPUTE));

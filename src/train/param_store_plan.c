@@ -242,6 +242,7 @@ hil_status hil_param_store_plan(hil_param_store *store, uint64_t drive_bytes[HIL
     uint64_t need[HIL_TIERS];
     hil_plan_needs(&store->plan, &store->outline, need);
     bool spilling = store->plan.spill == HIL_DISK;
+    store->plan.late_moments = store->plan.discrete && !need[HIL_DISK] && !spilling;
     if (!need[HIL_DISK] && !spilling && !store->kept.window) store->drive_count = 0;
     if (!store->drive_count) return HIL_OK;
     return measure_drives(store, spilling ? e.sums : 0, drive_bytes);

@@ -1,6 +1,6 @@
 /* Update rules match their formulas in double. Every instruction set gives the same bits. bf16 and
-   fp16 weights with their rests are updated like fp32 masters. A block's squares may be summed in
-   pieces. */
+   fp16 weights with their rests are updated like fp32 masters. Weights and moments may be updated
+   one after the other. A block's squares may be summed in pieces. */
 #include "base/cpu.h"
 #include "base/normal.h"
 #include "check.h"
@@ -74,6 +74,40 @@ static void check_squares(hil_block block, double expected)
     CHECK(memcmp(whole, pieces, sizeof whole) == 0);
 }
 
+/* Rules with two moments in fp32: first the weights, which leaves the moments, then these. */
+static void check_late(const hil_rule *rule, hil_dtype dtype, int gradients, const state *whole)
+{
+    static state s, start;
+    memset(&s, 0, sizeof s);
+    fill(&s, dtype);
+    start = s;
+    hil_block block = block_of(&s, dtype, rule);
+    block.gradients = gradients;
+    block.scope = HIL_SCOPE_WEIGHTS;
+    hil_rule_update(rule, &numbers, &block);
+    CHECK(memcmp(s.m, start.m, sizeof s.m) == 0 && memcmp(s.v, start.v, sizeof s.v) == 0);
+    CHECK(memcmp(s.w, whole->w, sizeof s.w) == 0);
+    CHECK(memcmp(s.high, whole->high, sizeof s.high) == 0);
+    CHECK(memcmp(s.low, whole->low, sizeof s.low) == 0);
+    block.scope = HIL_SCOPE_MOMENTS;
+    hil_rule_update(rule, &numbers, &block);
+    CHECK(memcmp(&s, whole, sizeof s) == 0);
+}
+
+static void check_parts(const hil_rule *rule, hil_dtype dtype)
+{
+    static state whole;
+    if (rule->moments != 2 || rule->codec != HIL_CODEC_F32) return;
+    for (int gradients = 1; gradients <= 2; ++gradients) {
+        memset(&whole, 0, sizeof whole);
+        fill(&whole, dtype);
+        hil_block block = block_of(&whole, dtype, rule);
+        block.gradients = gradients;
+        hil_rule_update(rule, &numbers, &block);
+        check_late(rule, dtype, gradients, &whole);
+    }
+}
+
 /* Compares all dtypes and instruction sets with fp32. */
 static void check_bits(const hil_rule *rule, state *reference)
 {
@@ -81,6 +115,7 @@ static void check_bits(const hil_rule *rule, state *reference)
     for (int level = HIL_CPU_PORTABLE; level <= HIL_CPU_AMX; ++level)
         for (int dtype = HIL_F32; dtype <= HIL_F16; ++dtype) {
             hil_cpu_limit((hil_cpu_level)level);
+            check_parts(rule, (hil_dtype)dtype);
             memset(&s, 0, sizeof s);
             fill(&s, (hil_dtype)dtype);
             hil_block block = block_of(&s, (hil_dtype)dtype, rule);

@@ -1,6 +1,7 @@
 /* On a device with its own memory and asynchronous streams, any placement of any state gives the
    CPU's bits: every rule and dtype, frozen and shared parameters, windows of any size, sweeps that
-   save, device updates, sums kept as gradients; with streams that are delayed at random. */
+   save, device updates, late moments, sums kept as gradients; with streams that are delayed at
+   random. */
 #include "base/philox.h"
 #include "rules.h"
 #include "runs.h"
@@ -92,6 +93,7 @@ static void check_plan(uint64_t number, const rules_kind *k, const float *expect
     r.plan.ring = (size_t)r.plan.chunk * 4 * (2 + word[3] % 2);
     r.plan.slots = 2 + (int)(word[3] % 3);
     r.plan.device_slots = (int)(word[0] >> 8 & 3);
+    r.plan.late_moments = word[3] >> 8 & 1;
     r.plan.spill = word[2] % 2 ? HIL_HOST : HIL_DISK;
     int64_t count;
     float *got = run(&r, 1 + (int)(number % 2), &count);

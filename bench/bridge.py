@@ -11,7 +11,7 @@ the time to start does not depend on which way comes first.
 
 Ways: `hilbert` has its states in RAM and --device-memory of the GPU; `resident` has all of them in
 GPU memory through the same hooks; `plain` is PyTorch alone, with fp32 masters; `kept` is `hilbert`
-without recomputation, in micro-batches of half the size. Each runs in a process of its own, with
+without recomputation, in micro-batches of half the size, and `deepspeed-kept` the same of DeepSpeed. Each runs in a process of its own, with
 all numbers of tokens, the largest first. Prints a table, and writes every number to --out as JSON.
 Llama 3B by default: bf16, fp32 masters, clipping, cuDNN attention.
 """
@@ -27,7 +27,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 
-WAYS = ("hilbert", "kept", "resident", "plain", "deepspeed")
+WAYS = ("hilbert", "kept", "resident", "plain", "deepspeed", "deepspeed-kept")
 RATES = {"lr": 1e-5, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1}
 
 
@@ -181,7 +181,8 @@ def since_start():
 def measure(o):
     """One way, in this process; prints a line of JSON for each number of tokens."""
     import torch
-    way = {"plain": Plain, "deepspeed": DeepSpeed}.get(o.way, Hilbert)(o)
+    peers = {"plain": Plain, "deepspeed": DeepSpeed, "deepspeed-kept": DeepSpeed}
+    way = peers.get(o.way, Hilbert)(o)
     made = since_start()
     n = sum(getattr(p, "ds_numel", p.numel()) for p in way.model.parameters())
     generator = torch.Generator().manual_seed(1)
@@ -228,7 +229,7 @@ def measure(o):
         if o.device == "cuda":
             row["gpu_gb"] = torch.cuda.max_memory_allocated() / 1e9
             row["gpu"] = torch.cuda.get_device_name()
-        if o.way not in ("plain", "deepspeed"):
+        if o.way not in peers:
             row["placed"] = way.model.hilbert.store.placed()
         if o.parts == "on":
             one_step(count, row["parts"])
@@ -246,7 +247,7 @@ def attention(o):
 def run_way(o, way):
     """Rows of one way, measured by a process of its own."""
     left_out = ("ways", "way", "tokens", "out", "micro", "recompute")
-    micro, recompute = (o.micro // 2, "off") if way == "kept" else (o.micro, o.recompute)
+    micro, recompute = (o.micro // 2, "off") if way.endswith("kept") else (o.micro, o.recompute)
     arguments = [a for name, value in vars(o).items() if name not in left_out
                  for a in ("--" + name.replace("_", "-"), str(value))]
     alone = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1",
@@ -254,7 +255,7 @@ def run_way(o, way):
     run = subprocess.run([sys.executable, __file__, "--way", way, *arguments, "--recompute", recompute,
                           "--micro", str(micro), "--tokens", *map(str, o.tokens)],
                          stdout=subprocess.PIPE, text=True, check=False,
-                         env={**os.environ, **(alone if way == "deepspeed" else {})})
+                         env={**os.environ, **(alone if way.startswith("deepspeed") else {})})
     rows = [json.loads(line[7:]) for line in run.stdout.splitlines() if line.startswith("RESULT ")]
     return rows or [{"way": way, "tokens": o.tokens[0], "failed": run.returncode}]
 

@@ -72,15 +72,17 @@ static hil_status zero_home(hil_store *store, const hil_home *home)
 }
 
 /* Pins the states that are copied directly from and to the device. The others are staged, or never
-   copied. */
+   copied: of these the rest of the masters is needed as soon as the weights. */
 static hil_status pin(hil_store *store, const hil_unit *unit, hil_unit_state state,
                       const hil_home *home)
 {
     bool device = store->plan->unit[unit - store->unit].device_updates;
-    bool first = state == HIL_WEIGHT || state == HIL_GRADIENT;
-    if (!first && !device) return HIL_OK;
-    return hil_tiers_pin(store->tiers, home->memory, hil_align_up(home->bytes),
-                         first ? HIL_PIN_FIRST : HIL_PIN_LATER);
+    hil_pin_order order = HIL_PIN_LATER;
+    if (state == HIL_WEIGHT) order = HIL_PIN_FIRST;
+    if (state == HIL_REST) order = device ? HIL_PIN_FIRST : HIL_PIN_TOUCH;
+    if (state == HIL_GRADIENT) order = HIL_PIN_NEXT;
+    if (order == HIL_PIN_LATER && !device) return HIL_OK;
+    return hil_tiers_pin(store->tiers, home->memory, hil_align_up(home->bytes), order);
 }
 
 /* See [Note: kept sums]. */

@@ -3,6 +3,7 @@
 #include "tier/pins.h"
 
 #include "base/alloc.h"
+#include "base/memory.h"
 #include "base/text.h"
 
 #include <pthread.h>
@@ -45,7 +46,7 @@ void hil_pins_destroy(hil_pins *p)
 {
     if (!p) return;
     for (size_t i = 0; i < p->count; ++i)
-        if (p->pin[i].state == PINNED)
+        if (p->pin[i].state == PINNED && p->pin[i].order != HIL_PIN_TOUCH)
             p->device->heap->unpin(p->device, p->pin[i].memory, p->pin[i].bytes);
     pthread_cond_destroy(&p->changed);
     pthread_mutex_destroy(&p->lock);
@@ -92,6 +93,7 @@ static hil_status make_room(hil_pins *p, size_t at)
 static bool may_join(const pin *before, const pin *one)
 {
     bool small = before->bytes < SMALL || one->bytes < SMALL;
+    if (before->order == HIL_PIN_TOUCH || one->order == HIL_PIN_TOUCH) small = false;
     return before->state == REGISTERED && end_of(before) == one->memory &&
            before->order != HIL_PIN_ON_USE && one->order != HIL_PIN_ON_USE &&
            (before->order == one->order || small);
@@ -135,6 +137,10 @@ hil_status hil_pins_add(hil_pins *p, char *memory, size_t bytes, hil_pin_order o
 static hil_status pin_range(hil_device *device, const pin *one)
 {
     char text[32];
+    if (one->order == HIL_PIN_TOUCH) { /* where the system refuses, the first write does it */
+        (void)madvise(one->memory, one->bytes, MADV_POPULATE_WRITE);
+        return HIL_OK;
+    }
     hil_status status = device->heap->pin(device, one->memory, one->bytes);
     if (status != HIL_ERR_MEMORY) return status;
     return hil_fail(HIL_ERR_MEMORY,

@@ -5,9 +5,12 @@
 #include "device/device.h"
 
 /* Pinning takes a second for a few gigabytes of new memory, so it runs in the background, in the
-   order in which a step needs the ranges; a copy waits for its own range only. */
+   order in which a step needs the ranges; a copy waits for its own range only. A virtual machine
+   may get its memory from the host at first use, at no more than some gigabytes per second. */
 typedef enum hil_pin_order {
-    HIL_PIN_FIRST, /* forward and backward copy it */
+    HIL_PIN_FIRST, /* loading and forward copy it */
+    HIL_PIN_TOUCH, /* loading writes it and nothing copies it: it is faulted in, and not pinned */
+    HIL_PIN_NEXT,  /* backward copies it */
     HIL_PIN_LATER, /* the update does */
     HIL_PIN_ON_USE /* perhaps nobody does: pinned at the first copy, one hil_device.pin_piece each
                     */

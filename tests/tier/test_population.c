@@ -246,6 +246,25 @@ static void pins_on_use(void)
     end_world(&w);
 }
 
+/* What nothing copies is faulted in, after what is copied first, and not pinned. */
+static void touches(void)
+{
+    world w;
+    unsigned char there;
+    begin_world(&w);
+    pin(&w, 0, COPIED, HIL_PIN_NEXT);
+    pin(&w, COPIED, COPIED, HIL_PIN_TOUCH);
+    gate.blocked = w.host;
+    CHECK_OK(hil_tiers_populate(&w.tiers, 1));
+    CHECK_OK(hil_pins_wait(w.tiers.pins, w.host + COPIED, COPIED));
+    CHECK(mincore(w.host + COPIED, 4096, &there) == 0 && (there & 1));
+    open_gate();
+    CHECK_OK(hil_pins_wait(w.tiers.pins, w.host, 2 * COPIED));
+    CHECK_INT(pins_so_far(), 1);
+    CHECK(gate.pin[0] == w.host);
+    end_world(&w);
+}
+
 int main(void)
 {
     says_that_it_is_refused(HIL_PIN_FIRST);
@@ -253,6 +272,7 @@ int main(void)
     waits_for_its_own();
     pins_in_parallel();
     pins_on_use();
+    touches();
     populates(1);
     populates(40);
     stops_at_once();

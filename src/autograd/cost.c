@@ -74,9 +74,10 @@ double hil_cost_expand(const hil_quant_tile *tile, size_t bytes, const hil_speed
 
 double hil_cost_seconds(const hil_work *work, const hil_speeds *speeds, hil_dtype compute)
 {
+    double faster = 1 + work->resting * fmax(0, speeds->alone - 1);
     double fp8 = speeds->gemm_fp8 > 0 ? speeds->gemm_fp8 : speeds->gemm[compute];
     double multiply = work->gemm / speeds->gemm[compute] + work->gemm_fp8 / fp8 +
-                      work->attention / speeds->attention[compute];
+                      work->attention / (speeds->attention[compute] * faster);
     /* On a GPU, memory traffic overlaps with the products. */
     if (speeds->update_device > 0)
         return speeds->op_call * fmax(1, work->kernels) +

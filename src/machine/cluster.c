@@ -128,6 +128,7 @@ const hil_cluster_cpu_field hil_cluster_cpu_fields[HIL_CLUSTER_CPU_FIELDS] = {
     CPU_SPEED("packed_bf16_g_s", pack[HIL_BF16], 1e9, 0),
     CPU_SPEED("packed_fp16_g_s", pack[HIL_F16], 1e9, 0),
     CPU_SPEED("update_8bit_g_s", update_8bit, 1e9, 0),
+    CPU_SPEED("alone", alone, 1, 0),
 };
 
 double *hil_cluster_cpu_speed(hil_speeds *speeds, const hil_cluster_cpu_field *field)

@@ -76,7 +76,7 @@ typedef struct hil_cluster_cpu_field {
     size_t offset; /* in hil_speeds */
     double unit, least;
 } hil_cluster_cpu_field;
-enum { HIL_CLUSTER_CPU_FIELDS = 19 };
+enum { HIL_CLUSTER_CPU_FIELDS = 20 };
 extern const hil_cluster_cpu_field hil_cluster_cpu_fields[HIL_CLUSTER_CPU_FIELDS];
 /* That number of `speeds`. */
 double *hil_cluster_cpu_speed(hil_speeds *speeds, const hil_cluster_cpu_field *field);

@@ -22,7 +22,7 @@
 
 #define SPEED(name) #name, offsetof(hil_speeds, name)
 
-enum { SPEEDS = 30 };
+enum { SPEEDS = 31 };
 static const struct {
     const char *name;
     size_t offset;
@@ -58,6 +58,7 @@ static const struct {
     {"pack_bf16", offsetof(hil_speeds, pack[1]), true},
     {"pack_fp16", offsetof(hil_speeds, pack[2]), true},
     {SPEED(update_8bit), true},
+    {SPEED(alone), true},
 };
 
 json_t *hil_speeds_write(const hil_speeds *speeds)

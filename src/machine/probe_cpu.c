@@ -18,7 +18,9 @@
 #define UPDATE_PIECE ((size_t)HIL_BLOCK * 14) /* states of a block with bf16 */
 enum { RUNS = 200, RUNS_LEAST = 5, STREAMS = 3, PIECES_LEAST = 8 };
 #define RUN_SECONDS 1e-3       /* products grow until one takes this long */
-#define OPERATION_SECONDS 2e-6 /* overhead of the tape: 1 on Zen 5, 3 on slower processors */
+#define OPERATION_SECONDS 1e-6 /* overhead of the tape, on Zen 5; up to 3 on slower processors */
+
+#define ALONE_MOST 4.0
 
 /* Memory that all measurements use, one after the other. */
 typedef struct probe {
@@ -37,20 +39,25 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+double hil_probe_median(double *number, int count)
+{
+    qsort(number, (size_t)count, sizeof *number, compare);
+    return number[count / 2];
+}
+
 /* The median of several short runs after a warm-up: a step is a sum of many operations, few of
    which are as fast as they can be where many threads wait for one another. */
 static hil_status time_of(action *act, void *context, double seconds, double *out)
 {
     double start = hil_clock_now(), took[RUNS];
-    size_t count = 0;
+    int count = 0;
     HIL_TRY(act(context));
     while (count < RUNS && (count < RUNS_LEAST || hil_clock_now() - start < seconds)) {
         double began = hil_clock_now();
         HIL_TRY(act(context));
         took[count++] = hil_clock_now() - began;
     }
-    qsort(took, count, sizeof *took, compare);
-    *out = fmax(took[count / 2], 1e-9);
+    *out = fmax(hil_probe_median(took, count), 1e-9);
     return HIL_OK;
 }
 
@@ -235,6 +242,21 @@ static hil_status probe_attention(const probe *p, hil_dtype dtype, hil_speeds *o
     HIL_TRY(time_call(p, &call, &t));
     fit_speed(&out->attention[dtype], t.work[0].attention + t.work[1].attention, &t, out);
     return HIL_OK;
+}
+
+/* Threads that share a core, its caches or its power are faster where others rest. */
+static hil_status probe_alone(const probe *p, hil_speeds *out)
+{
+    probe one = *p;
+    hil_speeds speeds = *out;
+    out->alone = 1;
+    if (hil_pool_threads(p->pool) == 1) return HIL_OK;
+    HIL_TRY(hil_pool_create(&one.pool, 1));
+    hil_status status = probe_attention(&one, HIL_F32, &speeds);
+    hil_pool_destroy(one.pool);
+    double all = out->attention[HIL_F32] / hil_pool_threads(p->pool);
+    out->alone = fmax(1, fmin(speeds.attention[HIL_F32] / all, ALONE_MOST));
+    return status;
 }
 
 /* Gives the first inputs, the output and their gradients memory and numbers. */
@@ -449,7 +471,7 @@ static hil_status probe_all(probe *p, hil_speeds *out)
         HIL_TRY(probe_gemm(p, (hil_dtype)d, out));
         HIL_TRY(probe_attention(p, (hil_dtype)d, out));
     }
-    return HIL_OK;
+    return probe_alone(p, out);
 }
 
 size_t hil_probe_cpu_room(uint64_t limit)

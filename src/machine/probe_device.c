@@ -20,7 +20,14 @@
 #define COPY_LEAST ((size_t)1 << 20)
 #define ROUND_SECONDS 2e-3 /* long enough that the wait at its end does not matter */
 #define LASTING 4          /* times as long: until power limits lower the clock */
-enum { ROUNDS_LEAST = 3, SIDE_LEAST = 512, SIDE_MOST = 8192, HEADS = 16, WIDTH = 128 };
+enum {
+    ROUNDS_LEAST = 3,
+    ROUNDS_MOST = 64,
+    SIDE_LEAST = 512,
+    SIDE_MOST = 8192,
+    HEADS = 16,
+    WIDTH = 128
+};
 enum { QUERIES_LEAST = 128, QUERIES_MOST = 4096, TINY = 64, UPDATE_BYTES = 14 };
 
 /* The weight of a product, as the source of its parameter. */
@@ -63,23 +70,23 @@ static hil_status run_round(probe *p, action *act, int count, double *seconds)
     return HIL_OK;
 }
 
-/* Seconds of one action in the fastest round; the first round is a warm-up. */
+/* Seconds of one action in the median round; the first round is a warm-up. */
 static hil_status time_of(probe *p, action *act, double *out)
 {
-    double seconds;
-    int count = 1;
+    double seconds, took[ROUNDS_MOST];
+    int count = 1, rounds = 0;
     HIL_TRY(run_round(p, act, 1, &seconds)); /* a library may compile kernels */
     double began = hil_clock_now();
     do {
         HIL_TRY(run_round(p, act, count, &seconds));
         if (seconds < ROUND_SECONDS) count *= 2;
     } while (seconds < ROUND_SECONDS && hil_clock_now() - began < p->seconds);
-    *out = seconds / count;
-    for (int i = 0; i < ROUNDS_LEAST || hil_clock_now() - began < p->seconds; ++i) {
+    while (rounds < ROUNDS_MOST &&
+           (rounds < ROUNDS_LEAST || hil_clock_now() - began < p->seconds)) {
         HIL_TRY(run_round(p, act, count, &seconds));
-        *out = fmin(*out, seconds / count);
+        took[rounds++] = seconds / count;
     }
-    *out = fmax(*out, 1e-9);
+    *out = fmax(hil_probe_median(took, rounds), 1e-9);
     return HIL_OK;
 }
 

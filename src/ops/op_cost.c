@@ -282,7 +282,9 @@ static void attention(const hil_op_call *call, bool backward, int threads, hil_w
     w->attention = threads > 0 ? hil_attention_work(&size, backward)
                                : hil_attention_device_work(&size, backward);
     w->kernels = backward ? 3 : 1;
-    w->attention *= hil_pool_stretch(attention_tasks(q, size.groups, backward), threads);
+    int64_t tasks = attention_tasks(q, size.groups, backward);
+    w->attention *= hil_pool_stretch(tasks, threads);
+    if (tasks < threads) w->resting = (double)(threads - tasks) / (double)(threads - 1);
     w->runs = 1;
     w->bytes = touched(call, backward);
     if (cached)

@@ -33,8 +33,9 @@ void hil_machine_assume(const hil_probe_options *options, const hil_device *devi
    disks on the same one share a drive. */
 void hil_machine_join_drives(hil_machine *machine, const uint64_t *device, size_t count);
 
-/* The median of so many numbers, which it sorts. */
-double hil_probe_median(double *number, int count);
+/* The mean of so many times, which it sorts, without the slowest tenth: other processes slow some
+   down. A step is a sum of many operations, few of which are as fast as they can be. */
+double hil_probe_mean(double *seconds, int count);
 
 /* Memory and time that a measurement may take. */
 typedef struct hil_probe_room {

@@ -70,7 +70,7 @@ static hil_status run_round(probe *p, action *act, int count, double *seconds)
     return HIL_OK;
 }
 
-/* Seconds of one action in the median round; the first round is a warm-up. */
+/* Seconds of one action; the first round is a warm-up. */
 static hil_status time_of(probe *p, action *act, double *out)
 {
     double seconds, took[ROUNDS_MOST];
@@ -86,7 +86,7 @@ static hil_status time_of(probe *p, action *act, double *out)
         HIL_TRY(run_round(p, act, count, &seconds));
         took[rounds++] = seconds / count;
     }
-    *out = fmax(hil_probe_median(took, rounds), 1e-9);
+    *out = fmax(hil_probe_mean(took, rounds), 1e-9);
     return HIL_OK;
 }
 

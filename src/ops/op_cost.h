@@ -20,7 +20,7 @@ typedef struct hil_work {
     double packed;    /* numbers that the CPU packs for products, and rounds after them */
     double tiles;     /* of weights, which the CPU's products acquire one by one */
     double runs;      /* of the CPU's pool */
-    double kernels;   /* that a GPU launches; 0 counts as 1 */
+    double kernels;   /* that a GPU launches; a product counts as two, and 0 as 1 */
 } hil_work;
 
 /* Of one forward or backward call. After infer; `din` counts where its data is not NULL. `threads`

@@ -64,10 +64,21 @@ hil_status hil_ranks_threads(hil_comm *comm, int asked, int *out)
     return HIL_OK;
 }
 
+/* How much slower the threads of a rank are while those of the others compute too: they were
+   measured while the rest of the CPUs rested. Speed falls evenly with the number that compute. */
+static double crowding(const hil_speeds *s, double cpus)
+{
+    double all = s->cpus, own = s->threads, resting = (all - own) / (all - 1);
+    if (!(s->alone > 1) || !(own < all) || !(cpus < all) || !(s->alone * resting < 1)) return 1;
+    double most = s->alone * (1 - resting) / (1 - s->alone * resting); /* of one against all */
+    double busy = fmin(all, own * all / cpus);
+    return (1 + (most - 1) * resting) / (1 + (most - 1) * (all - busy) / (all - 1));
+}
+
 void hil_ranks_share_cpus(hil_speeds *s, double cpus)
 {
     if (!(s->threads > 0)) return;
-    double part = fmin(1, cpus / s->threads);
+    double part = fmin(1, cpus / s->threads) / crowding(s, cpus);
     s->cpus = cpus;
     for (int d = 0; d < 3; ++d) {
         s->gemm[d] *= part;

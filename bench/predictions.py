@@ -77,7 +77,7 @@ ROWS = [
     Row("gpu", "GPU: 125M, 8 x 1024, in memory", OLD, (8, 1024), 12),
     Row("gpu", "GPU: 125M, 1 x 128, small step", OLD, (1, 128), 30),
     Row("gpu", "GPU: 1B, 4 x 2048, in memory", ONE_B, (4, 2048), 8),
-    Row("gpu", "GPU: 125M in 1 GiB", OLD, (8, 1024), 8, "--micro-batch", 4, *budgets("1G", "8G")),
+    Row("gpu", "GPU: 125M in 1 GiB", OLD, (8, 1024), 8, "--micro-batch", 2, *budgets("1G", "8G")),
     Row("gpu", "GPU: 1B in 6 GiB, states in RAM", ONE_B, (8, 2048), 6, *budgets("6G", "32G")),
     Row("gpu", "GPU: 1B in 6 GiB, states on disk", ONE_B, (8, 2048), 4, *budgets("6G", "4G"),
         disk="32G"),

@@ -63,20 +63,27 @@ static hil_status time_of(action *act, void *context, double seconds, double *ou
     return HIL_OK;
 }
 
-/* A product whose B is the next of a ring of matrices each time. */
+#define MANY_ROWS 512
+#define FEW_ROWS 32 /* of a product that packs more than it multiplies */
+
+/* A product whose B is the next of a ring of matrices each time; with `all` also A and C. */
 typedef struct product {
     hil_pool *pool;
-    hil_gemm gemm;
-    const char *first;
-    size_t step; /* bytes from one to the next */
-    int64_t count, turn;
+    hil_gemm gemm; /* of the first ones */
+    int64_t elements, count, turn;
+    bool all;
 } product;
 
 static hil_status multiply(void *context)
 {
     product *p = context;
-    p->gemm.b.data = p->first + (size_t)(p->turn++ % p->count) * p->step;
-    return hil_gemm_run(p->pool, &p->gemm);
+    hil_gemm next = p->gemm;
+    size_t at = (size_t)(p->turn++ % p->count * p->elements);
+    next.b.data = (const char *)next.b.data + at * hil_dtype_size(next.b.dtype);
+    if (!p->all) at = 0;
+    next.a.data = (const char *)next.a.data + at * hil_dtype_size(next.a.dtype);
+    next.c = (char *)next.c + at * hil_dtype_size(next.c_dtype);
+    return hil_gemm_run(p->pool, &next);
 }
 
 static void fill(char *memory, hil_dtype dtype, int64_t count)
@@ -89,19 +96,17 @@ static void fill(char *memory, hil_dtype dtype, int64_t count)
                            count - i < 256 ? count - i : 256);
 }
 
-/* The three products of a linear layer with x of `rows` x n: y = x W^T, dx = dy W, dW += dy^T x. W
-   is the next of `count` matrices each time: several are not in a core's own caches, as in
-   training.
- */
+/* The three products of a linear layer with x of `rows` x n: y = x W^T, dx = dy W, dW += dy^T x.
+   Each time W is that of the next of `count` layers, and so are, of many rows, x and dW: several
+   are not in a core's own caches, as in training. */
 static hil_status probe_products(const probe *p, hil_dtype dtype, const int64_t size[3],
                                  double *seconds, hil_work work[3])
 {
     int64_t rows = size[0], n = size[1], count = size[2];
-    size_t bytes = (size_t)(n * n) * hil_dtype_size(dtype);
     char *b = p->memory, *a = b + p->stream, *c = a + p->stream;
-    fill(a, dtype, n * n);
+    fill(a, dtype, count * n * n);
     fill(b, dtype, count * n * n);
-    memset(c, 0, (size_t)(n * n) * sizeof(float));
+    memset(c, 0, (size_t)(count * n * n) * sizeof(float));
     hil_matrix x = hil_matrix_rows(a, dtype, n), y = hil_matrix_rows(b, dtype, n);
     hil_matrix form[3][2] = {{x, hil_matrix_transpose(y)}, {x, y}, {hil_matrix_transpose(x), y}};
     *seconds = 0;
@@ -116,9 +121,9 @@ static hil_status probe_products(const probe *p, hil_dtype dtype, const int64_t 
                         .c_dtype = i < 2 ? dtype : HIL_F32,
                         .c_stride = n,
                         .add = i == 2},
-                       .first = b,
-                       .step = bytes,
-                       .count = count};
+                       .elements = n * n,
+                       .count = count,
+                       .all = rows >= MANY_ROWS};
         double one;
         HIL_TRY(time_of(multiply, &job, p->seconds / 3, &one));
         *seconds += one;
@@ -150,9 +155,6 @@ static void fit_speed(double *speed, double operations, const timed *t, const hi
         *speed = operations / fmax(t->seconds - rest, t->seconds / 4);
     }
 }
-
-#define MANY_ROWS 512
-#define FEW_ROWS 32 /* of a product that packs more than it multiplies */
 
 /* Products of many rows tell how fast the CPU multiplies, those of few rows how fast it packs. Each
    of the two speeds is fitted with the other one known, in turns, at first as if packing took

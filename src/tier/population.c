@@ -5,10 +5,13 @@
 #include "base/memory.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 
-#define PIECE ((size_t)64 << 20)
+#define WORTH ((size_t)64 << 20) /* less needs no threads */
+#define PIECE                                                                                      \
+    ((size_t)8 << 20) /* most that a thread of lowest priority has to finish when it is stopped */
 #define THREADS_MOST 16
 
 struct hil_population {
@@ -22,8 +25,11 @@ struct hil_population {
 static void *populate(void *context)
 {
     hil_population *p = context;
+    const struct sched_param none = {0};
     while (p->task.pins && !atomic_load(&p->stopping) && hil_pins_pin_next(p->task.pins)) {
     }
+    /* Nobody waits for the rest: it takes no time from the first step, which needs every core. */
+    (void)pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);
     for (size_t at; (at = atomic_fetch_add(&p->next, PIECE)) < p->task.bytes;) {
         size_t rest = p->task.bytes - at;
         if (madvise(p->task.memory + at, rest < PIECE ? rest : PIECE, MADV_POPULATE_WRITE) != 0)
@@ -38,8 +44,8 @@ hil_status hil_population_begin(hil_population **out, const hil_population_task 
     hil_population *p;
     int threads = task->threads < THREADS_MOST ? task->threads : THREADS_MOST;
     *out = NULL;
-    if (task->bytes < PIECE && !task->pins) return HIL_OK;
-    if (task->bytes < PIECE) threads = 1;
+    if (task->bytes < WORTH && !task->pins) return HIL_OK;
+    if (task->bytes < WORTH) threads = 1;
     HIL_TRY(HIL_ALLOC(1, &p));
     p->task = *task;
     atomic_init(&p->next, 0);

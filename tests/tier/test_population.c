@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BYTES ((size_t)130 << 20) /* three pieces */
+#define BYTES ((size_t)130 << 20) /* seventeen pieces */
 
 static char *map_pages(void)
 {

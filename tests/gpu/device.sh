@@ -221,6 +221,23 @@ check_lean()
     same roomy lean
 }
 
+# check_late MODEL DTYPE: the same bits if the CPU updates moments after all weights, and if it does not.
+check_late()
+{
+    local peak
+    peak=$(values roomy device_peak | sort -n | tail -n 1)
+    set -- "$1" --dtype "$2" --device "$device" --device-memory $((peak * 60 / 100)) --host-memory 64M
+    "$HILBERT" plan --json --model "$work/$1.json" --seq 128 --batch 4 --micro-batch 2 "${@:2}" >"$work/plan.json" ||
+        die "no plan"
+    grep -v '"late_moments"' "$work/plan.json" >"$work/at_once.json"
+    sed 's/^\( *\)"spill":/\1"late_moments": true,\n&/' "$work/at_once.json" >"$work/late.json"
+    grep -q '"late_moments": true' "$work/late.json" || die "$(cat "$work/late.json")"
+    for plan in at_once late; do
+        train "$1" $plan "${@:2}" --plan "$work/$plan.json"
+        same roomy $plan
+    done
+}
+
 # check_mixture MODEL DTYPE LIMIT: the CPU's losses, the same bits for any placement, evaluation and generation; `more`:
 # options of all trainings.
 check_mixture()
@@ -230,6 +247,7 @@ check_mixture()
     near cpu roomy "$3"
     [ "$exact" = 0 ] || same cpu roomy
     check_lean "$1" "$2"
+    check_late "$1" "$2"
     check_use
     echo "$1 $2: ok"
 }
@@ -241,6 +259,7 @@ check_model()
     check_placements "$1" "$2"
     near cpu roomy "$3"
     [ "$exact" = 0 ] || same cpu roomy
+    check_late "$1" "$2"
     check_resume "$1" "$2"
     check_use
     check_quantized "$1" "$2"

@@ -36,7 +36,7 @@ typedef enum hil_block_scope {
                            takes the place of the first gradient */
     HIL_SCOPE_MATRIX,   /* subtracts the first gradient: what became of that as a whole matrix */
     HIL_SCOPE_WEIGHTS,  /* ELEMENTS, but the moments stay as they are: [Note: late moments] */
-    HIL_SCOPE_MOMENTS,  /* the rest of that */
+    HIL_SCOPE_MOMENTS,  /* updates only the moments, after HIL_SCOPE_WEIGHTS */
 } hil_block_scope;
 typedef struct hil_block {
     int64_t count;

@@ -168,7 +168,7 @@ typedef struct search {
     uint64_t drive[HIL_DISKS_MAX]; /* block device of each disk */
 } search;
 
-#define METHOD 8 /* version of the measurement; entries of older versions are measured again */
+#define METHOD 9 /* version of the measurement; entries of older versions are measured again */
 
 static bool good_enough(const search *s, const json_t *entry)
 {

@@ -14,10 +14,10 @@
 #endif
 
 const hil_rule hil_rules[HIL_RULES] = {
-    {"adamw", HIL_ADAMW, 2, HIL_CODEC_F32, NULL, 0.95},
-    {"lion", HIL_LION, 1, HIL_CODEC_F32, NULL, 0.99},
-    {"adamw8bit", HIL_ADAMW8BIT, 2, HIL_CODEC_Q8, NULL, 0.95},
-    {"muon", HIL_MUON, 2, HIL_CODEC_F32, &hil_op_orthogonal, 0.95},
+    {"adamw", HIL_ADAMW, 2, HIL_CODEC_F32, NULL, 0.95, true},
+    {"lion", HIL_LION, 1, HIL_CODEC_F32, NULL, 0.99, false},
+    {"adamw8bit", HIL_ADAMW8BIT, 2, HIL_CODEC_Q8, NULL, 0.95, false},
+    {"muon", HIL_MUON, 2, HIL_CODEC_F32, &hil_op_orthogonal, 0.95, false},
 };
 
 hil_status hil_rule_find(const char *name, const hil_rule **out)

@@ -19,6 +19,7 @@ typedef struct hil_rule {
     hil_codec codec;
     const struct hil_op *matrix; /* see hil_store_options */
     double beta2;                /* the default */
+    bool in_parts;               /* see hil_store_options */
 } hil_rule;
 
 extern const hil_rule hil_rules[HIL_RULES];

@@ -101,6 +101,14 @@ static void moments_bf16_pass(const hil_rule_step *s, const hil_block *b)
 static void adamw_part(const hil_rule_step *step, const hil_block *b)
 {
     bool weights = b->scope == HIL_SCOPE_WEIGHTS;
+    if (b->gradients == 1 && b->dtype == HIL_F32 && weights) {
+        weights_chunk(step, b->weight, b->moment[0], b->moment[1], b->gradient[0], b->count);
+        return;
+    }
+    if (b->gradients == 1 && b->dtype == HIL_F32) {
+        moments_chunk(step, b->moment[0], b->moment[1], b->gradient[0], b->count);
+        return;
+    }
     if (b->gradients == 1 && b->dtype == HIL_BF16 && !b->sums) {
         (weights ? weights_bf16_pass : moments_bf16_pass)(step, b);
         return;
@@ -220,9 +228,7 @@ static void muon(const hil_rule_step *step, const hil_block *b)
     static void (*const scope[])(const hil_rule_step *,
                                  const hil_block *) = {[HIL_SCOPE_ELEMENTS] = adamw,
                                                        [HIL_SCOPE_MOMENTUM] = muon_momentum,
-                                                       [HIL_SCOPE_MATRIX] = muon_step,
-                                                       [HIL_SCOPE_WEIGHTS] = adamw,
-                                                       [HIL_SCOPE_MOMENTS] = adamw};
+                                                       [HIL_SCOPE_MATRIX] = muon_step};
     scope[b->scope](step, b);
 }
 

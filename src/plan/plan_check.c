@@ -27,6 +27,7 @@ hil_status hil_planner_check(const hil_planner *planner, hil_plan *plan)
     plan->discrete = planner->discrete;
     plan->connected = planner->connected;
     plan->keeps_sums = plan->keeps_sums && hil_plan_may_keep_sums(plan, planner->outline);
+    plan->late_moments = plan->late_moments && plan->discrete;
     hil_plan_device_updates(plan, planner->outline);
     plan->device_budget = b->device;
     plan->host_budget = b->host;

@@ -65,20 +65,20 @@ hil_status hil_ranks_threads(hil_comm *comm, int asked, int *out)
 }
 
 /* How much slower the threads of a rank are while those of the others compute too: they were
-   measured while the rest of the CPUs rested. Speed falls evenly with the number that compute. */
+   measured while the rest of the CPUs was idle. An operation takes longer, evenly with the threads
+   that compute: `alone` times as long with all of the rank's threads as with one. */
 static double crowding(const hil_speeds *s, double cpus)
 {
-    double all = s->cpus, own = s->threads, resting = (all - own) / (all - 1);
-    if (!(s->alone > 1) || !(own < all) || !(cpus < all) || !(s->alone * resting < 1)) return 1;
-    double most = s->alone * (1 - resting) / (1 - s->alone * resting); /* of one against all */
-    double busy = fmin(all, own * all / cpus);
-    return (1 + (most - 1) * resting) / (1 + (most - 1) * (all - busy) / (all - 1));
+    double own = s->threads, busy = fmin(s->cpus, own * s->cpus / cpus);
+    if (!(s->alone > 1) || !(own > 1) || !(busy > own)) return 1;
+    return (1 + (s->alone - 1) * (busy - 1) / (own - 1)) / s->alone;
 }
 
 void hil_ranks_share_cpus(hil_speeds *s, double cpus)
 {
     if (!(s->threads > 0)) return;
-    double part = fmin(1, cpus / s->threads) / crowding(s, cpus);
+    double crowded = crowding(s, cpus), part = fmin(1, cpus / s->threads) / crowded;
+    if (crowded > 1) s->alone = 1; /* no CPU is idle */
     s->cpus = cpus;
     for (int d = 0; d < 3; ++d) {
         s->gemm[d] *= part;

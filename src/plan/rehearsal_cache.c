@@ -36,9 +36,10 @@ static bool same_units(const hil_plan *a, const hil_plan *b)
 static bool same(const hil_plan *a, const hil_plan *b)
 {
     return a->group == b->group && a->by_segment == b->by_segment && a->by_tile == b->by_tile &&
-           a->keeps_sums == b->keeps_sums && a->window == b->window && a->ring == b->ring &&
-           a->chunk == b->chunk && a->slots == b->slots && a->device_slots == b->device_slots &&
-           a->spill == b->spill && a->zero == b->zero && same_segments(a, b) && same_units(a, b);
+           a->keeps_sums == b->keeps_sums && a->late_moments == b->late_moments &&
+           a->window == b->window && a->ring == b->ring && a->chunk == b->chunk &&
+           a->slots == b->slots && a->device_slots == b->device_slots && a->spill == b->spill &&
+           a->zero == b->zero && same_segments(a, b) && same_units(a, b);
 }
 
 static hil_status copy(hil_plan *out, const hil_plan *plan)

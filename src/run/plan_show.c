@@ -184,6 +184,7 @@ static hil_status open_model(show *s)
                                .tile_size = o->tile_size,
                                .moments = s->context ? 0 : s->rule->moments,
                                .codec = s->rule->codec,
+                               .in_parts = s->rule->in_parts,
                                .matrix = s->rule->matrix,
                                .fp8 = s->fp8,
                                .ranks = s->ranks};

@@ -337,7 +337,7 @@ static hil_status give(hil_store *store, hil_unit *unit, int i, hil_rounding *ro
     hil_fence before = use->left; /* a gradient that was dropped may still be in flight */
     hil_fence_join(&before, &unit->settled);
     use->left = (hil_fence){0};
-    if (stays) HIL_TRY(hil_links_follow(store->links, &unit->swept, HIL_WAIT_UPDATE));
+    if (stays) HIL_TRY(hil_links_follow(store->links, &unit->settled, HIL_WAIT_UPDATE));
     ++use->pins;
     if (use->home.sum && unit->uses > 1) return HIL_OK; /* squared when all are complete */
     if (stays)

@@ -51,10 +51,12 @@ static hil_status square_chunk(hil_store *store, hil_sweep_chunk *r)
     return r->first + r->count == unit->slice ? hil_squares_end(store, &worker, unit) : HIL_OK;
 }
 
-/* Squares the gradient of a unit with several uses, whose gradients are added first. */
+/* Squares the gradient of a unit with several uses, whose gradients are added first. The update
+   before may still read which uses were given in its step. */
 static hil_status square_shared(hil_store *store, hil_unit *unit)
 {
     bool here = store->discrete;
+    HIL_TRY(hil_links_wait(store->links, &unit->settled, HIL_WAIT_UPDATE));
     hil_unit_note_given(unit);
     HIL_TRY(hil_links_mark(store->links, &store->sweep->marked));
     for (int i = 0; i < unit->uses; ++i)

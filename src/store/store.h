@@ -17,6 +17,7 @@ typedef struct hil_store_options {
     size_t tile_size;     /* bytes of compute weights; larger matrices are cut by rows */
     int moments;          /* 0 to HIL_MOMENTS per trainable element */
     hil_codec codec;      /* of the moments */
+    bool in_parts;        /* the update knows HIL_SCOPE_WEIGHTS and HIL_SCOPE_MOMENTS */
     const hil_op *matrix; /* what the update makes of each whole matrix of the blocks; NULL: none */
     hil_quant base;       /* how matrices of the blocks that are not trained are kept */
     bool fp8;             /* products of the blocks are in 8 bits: hil_param_fp8 */

@@ -39,9 +39,10 @@ void hil_sweep_work_run(hil_sweep_work *work, hil_pool *pool)
 
 /* [Note: late moments] What the CPU updates where it is kept, beside a GPU, is updated in two parts
    if the plan says so. First, in the order of the next forward, the weights, from moments that are
-   computed and not written: for bf16 14 bytes an element are read and 4 written, instead of 12. The
-   GPU waits for this part only. Then, in the order of the next backward, whose gradients take the
-   place of these, the moments. Bits are the same: new moments do not depend on weights. */
+   computed and not written: of an element in bf16 14 bytes are read and 4 written, where a whole
+   update writes 12. The GPU waits for this part only. Then, in the order of the next backward,
+   whose gradients take the place of these, the moments. Bits are the same: new moments do not
+   depend on weights. */
 typedef struct joint_update {
     hil_store *store;
     const hil_sweep_chunk *chunk;
@@ -176,16 +177,15 @@ double hil_sweep_seconds(const hil_store *store, int64_t count, bool here)
     return update_seconds(store, count, tasks_of(count), here);
 }
 
-/* The update of chunks from `index` on. */
-static hil_job update_of(hil_store *store, size_t index, size_t chunks)
+/* The update of this chunk and those that are updated with it. */
+static hil_job update_of(hil_store *store, size_t index)
 {
     hil_sweep_chunk *r = &store->sweep->chunk[index];
     /* A rehearsal has no device, but its plan is one of a device. */
     bool device = store->device || (store->opening.speeds && store->discrete);
     bool queues = r->here && device;
     int64_t count = 0;
-    r->together = chunks;
-    for (size_t i = 0; i < chunks; ++i) count += r[i].count;
+    for (size_t i = 0; i < r->together; ++i) count += r[i].count;
     int64_t tasks = joint_tasks(r);
     return (hil_job){.link = HIL_LINK_UPDATE,
                      .run = queues ? queue_update : update_chunk,
@@ -216,7 +216,8 @@ static hil_status update_waiting(hil_store *store)
     if (!s->waiting) return HIL_OK;
     size_t first = s->chunks - s->waiting;
     hil_fence over = {0};
-    hil_job update = update_of(store, first, s->waiting);
+    s->chunk[first].together = s->waiting;
+    hil_job update = update_of(store, first);
     update.after = s->ready;
     s->waiting = 0;
     s->elements = 0;
@@ -270,7 +271,8 @@ static hil_status sweep_chunk(hil_store *store, const hil_sweep_chunk *chunk, hi
     hil_fence ready = {0}, over = {0}, copied = {0};
     *r = *chunk;
     r->late = s->late && updates && !r->here && hil_sweep_chunk_staged(store, r) == 0;
-    hil_job update = update_of(store, index, 1); /* a job, or for device updates part of the read */
+    r->together = 1;
+    hil_job update = update_of(store, index); /* a job, or for device updates part of the read */
     unsigned what = HIL_STAGE_STATES | (r->copy ? 0 : HIL_STAGE_GRADIENTS);
     if (hil_unit_is_matrix(unit) && !s->saving) what &= ~(1u << HIL_STATE1); /* was updated */
     if (updates) ready = unit->reading;
@@ -364,22 +366,22 @@ static void sort_units(hil_store *store)
     }
 }
 
-/* Late moments are for a plan that says so, of updates that work on elements alone. Where nothing
-   was rehearsed, they end once a sweep was not over in time: in all they take longer. */
+/* Sweeps in a row that were not over when the next one began. In all late moments take longer:
+   where nothing was rehearsed, they end after so many. */
+#define CROWDED_MOST 3
+
+/* Before the update waits for the sweep before. */
 static void choose_late(hil_store *store)
 {
     struct hil_sweep *s = store->sweep;
-    const hil_store_options *o = &store->options;
-    if (s->late && store->plan->unrehearsed && !hil_links_over(store->links, &s->all))
-        s->crowded = true;
-    s->late = store->plan->late_moments && !s->crowded && o->moments == 2 &&
-              o->codec == HIL_CODEC_F32 && !o->matrix;
+    bool crowded = s->late && store->plan->unrehearsed && !hil_links_over(store->links, &s->all);
+    if (s->late && s->crowded < CROWDED_MOST) s->crowded = crowded ? s->crowded + 1 : 0;
+    s->late = store->plan->late_moments && s->crowded < CROWDED_MOST && store->options.in_parts;
 }
 
 static hil_status begin_sweep(hil_store *store)
 {
     struct hil_sweep *s = store->sweep;
-    choose_late(store);
     HIL_TRY(hil_links_wait(store->links, &s->all, HIL_WAIT_UPDATE));
     HIL_TRY(hil_save_begin(store, &s->saving));
     if (s->saving) s->late = false;
@@ -390,22 +392,31 @@ static hil_status begin_sweep(hil_store *store)
     return hil_links_mark(store->links, &s->marked);
 }
 
-/* The second part of late moments. */
-static hil_status sweep_moments(hil_store *store)
+/* The second part of this chunk's update and of those that are updated with it. */
+static hil_status sweep_moments(hil_store *store, hil_sweep_chunk *r)
+{
+    hil_job job = update_of(store, (size_t)(r - store->sweep->chunk));
+    hil_fence over = {0};
+    job.run = update_moments;
+    job.name = "moments";
+    for (size_t i = 0; i < r->together; ++i) hil_fence_join(&job.after, &r[i].unit->swept);
+    HIL_TRY(hil_sweep_submit(store, &job, &over));
+    for (size_t i = 0; i < r->together; ++i) hil_fence_join(&r[i].unit->settled, &over);
+    hil_fence_join(&store->sweep->all, &over);
+    return HIL_OK;
+}
+
+/* In the order in which backward gives gradients. Of what several segments use, as a tied
+   embedding, the last segment gives one first. */
+static hil_status sweep_all_moments(hil_store *store)
 {
     struct hil_sweep *s = store->sweep;
-    for (size_t i = s->chunks; i-- > 0;) {
-        hil_sweep_chunk *r = &s->chunk[i];
-        if (!r->late || !r->together) continue;
-        hil_job job = update_of(store, i, r->together);
-        hil_fence over = {0};
-        job.run = update_moments;
-        job.name = "moments";
-        for (size_t j = 0; j < r->together; ++j) hil_fence_join(&job.after, &r[j].unit->swept);
-        HIL_TRY(hil_sweep_submit(store, &job, &over));
-        for (size_t j = 0; j < r->together; ++j) hil_fence_join(&r[j].unit->settled, &over);
-        hil_fence_join(&s->all, &over);
-    }
+    for (int shared = 1; shared >= 0; --shared)
+        for (size_t i = s->chunks; i-- > 0;) {
+            hil_sweep_chunk *r = &s->chunk[i];
+            if (r->late && r->together && (r->unit->uses > 1) == shared)
+                HIL_TRY(sweep_moments(store, r));
+        }
     return HIL_OK;
 }
 
@@ -413,6 +424,7 @@ hil_status hil_store_update(hil_store *store, hil_update_fn *update, const void 
                             size_t rule_bytes)
 {
     struct hil_sweep *s = store->sweep;
+    choose_late(store);
     HIL_TRY(begin_sweep(store));
     HIL_TRY(HIL_GROW(&s->rule, &s->rule_room, rule_bytes));
     s->update = update;
@@ -424,7 +436,7 @@ hil_status hil_store_update(hil_store *store, hil_update_fn *update, const void 
         if (saves || s->order[u]->sweeping) HIL_TRY(sweep_unit(store, s->order[u]));
     }
     HIL_TRY(update_waiting(store));
-    return sweep_moments(store);
+    return sweep_all_moments(store);
 }
 
 hil_status hil_store_save(hil_store *store)

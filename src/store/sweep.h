@@ -45,7 +45,7 @@ struct hil_sweep {
     hil_fence marked; /* the computing that all jobs of this sweep wait for */
     bool saving;      /* this sweep also saves */
     bool late;        /* this sweep updates what it may in two parts: [Note: late moments] */
-    bool crowded;     /* one such sweep was not over when the next one began */
+    int crowded;      /* such sweeps in a row that were not over when the next one began */
     size_t waiting;   /* the last chunks, which the next job updates: [Note: joint updates] */
     int64_t elements; /* of them */
     hil_fence ready;  /* over: they may be updated */

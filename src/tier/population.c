@@ -11,7 +11,7 @@
 
 #define WORTH ((size_t)64 << 20) /* less needs no threads */
 #define PIECE                                                                                      \
-    ((size_t)8 << 20) /* most that a thread of lowest priority has to finish when it is stopped */
+    ((size_t)2 << 20) /* most that a thread of lowest priority has to finish when it is stopped */
 #define THREADS_MOST 16
 
 struct hil_population {

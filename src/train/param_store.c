@@ -262,6 +262,7 @@ static hil_status cut(hil_param_store *store)
                                  .tile_size = store->tile_size,
                                  .moments = rule->moments,
                                  .codec = rule->codec,
+                                 .in_parts = rule->in_parts,
                                  .matrix = rule->matrix,
                                  .rank = hil_comm_rank(store->comm),
                                  .ranks = hil_comm_size(store->comm)};

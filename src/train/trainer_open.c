@@ -151,6 +151,7 @@ static hil_status prepare(hil_trainer *t)
                                .tile_size = o->tile_size,
                                .moments = t->optimizer.rule->moments,
                                .codec = t->optimizer.rule->codec,
+                               .in_parts = t->optimizer.rule->in_parts,
                                .matrix = t->optimizer.rule->matrix,
                                .fp8 = t->fp8,
                                .rank = hil_comm_rank(o->comm),

@@ -56,19 +56,19 @@ less "$(number peak device)" $((3600 << 20)) "device"
 
 # The CPU updates moments after all weights where a step waits for its update and then leaves it time: not in
 # a step of few tokens, which waits for all of it, nor in one of many, which hides it.
-late() # TOKENS: "late" or nothing
+late() # TOKENS
 {
     run 0 plan --model "$work/200m.json" --cluster "$work/h200.json" --seq 512 --batch $(($1 / 512)) \
         --micro-batch 8 --device-memory 1600M --host-memory 8G --json ${2-}
-    grep -q '"late_moments": true' "$work/out" && echo late
+    grep -q '"late_moments": true' "$work/out"
 }
-[ -z "$(late 4096)" ] || die "late moments in a short step"
-[ "$(late 16384)" = late ] || die "no late moments in a step of 16k tokens"
+late 4096 && die "late moments in a short step"
+late 16384 || die "no late moments in a step of 16k tokens"
 seconds=$(number step_seconds)
 grep -v '"late_moments"' "$work/out" >"$work/at_once.json"
-late 16384 "--plan $work/at_once.json"
+late 16384 "--plan $work/at_once.json" && die "late moments in a plan without them"
 awk "BEGIN { exit !($seconds < 0.97 * $(number step_seconds)) }" || die "late moments do not save 3%"
-[ -z "$(late 262144)" ] || die "late moments in a long step"
+late 262144 && die "late moments in a long step"
 
 # A GPU that is described computes as fast beside one thread of this machine as beside many.
 beside() { run 0 plan --model "$work/200m.json" --gpu H200 --seq 512 --batch 8 --micro-batch 1 --threads "$1" --json; }

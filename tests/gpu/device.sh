@@ -233,9 +233,11 @@ check_late()
     sed 's/^\( *\)"spill":/\1"late_moments": true,\n&/' "$work/at_once.json" >"$work/late.json"
     grep -q '"late_moments": true' "$work/late.json" || die "$(cat "$work/late.json")"
     for plan in at_once late; do
-        train "$1" $plan "${@:2}" --plan "$work/$plan.json"
+        train "$1" $plan "${@:2}" --plan "$work/$plan.json" --trace "$work/$plan.trace"
         same roomy $plan
     done
+    grep -q '"moments"' "$work/late.trace" || die "no moments were updated late"
+    grep -q '"moments"' "$work/at_once.trace" && die "moments were updated late"
 }
 
 # check_mixture MODEL DTYPE LIMIT: the CPU's losses, the same bits for any placement, evaluation and generation; `more`:

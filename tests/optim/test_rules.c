@@ -74,7 +74,7 @@ static void check_squares(hil_block block, double expected)
     CHECK(memcmp(whole, pieces, sizeof whole) == 0);
 }
 
-/* Rules with two moments in fp32: first the weights, which leaves the moments, then these. */
+/* First the weights, which leaves the moments, then these. */
 static void check_late(const hil_rule *rule, hil_dtype dtype, int gradients, const state *whole)
 {
     static state s, start;
@@ -97,7 +97,7 @@ static void check_late(const hil_rule *rule, hil_dtype dtype, int gradients, con
 static void check_parts(const hil_rule *rule, hil_dtype dtype)
 {
     static state whole;
-    if (rule->moments != 2 || rule->codec != HIL_CODEC_F32) return;
+    if (!rule->in_parts) return;
     for (int gradients = 1; gradients <= 2; ++gradients) {
         memset(&whole, 0, sizeof whole);
         fill(&whole, dtype);

@@ -101,20 +101,23 @@ static void check_cpus(void)
     CHECK(s.gemm[1] == 2 && s.attention[2] == 1 && s.memory == 0.5 && s.update == 0.25);
     CHECK(s.vector[0] == 3 && s.pack[2] == 4 && s.update_8bit == 5);
     CHECK(s.op_call == 12 && s.pool_run == 4 && s.cpus == 1 && s.threads == 4);
-    /* One thread alone is 1.6 times as fast as one of 9, so 1.3 times as one of 5; and half of the
-       CPUs is left to another rank. */
-    s = alone;
-    s.threads = 5;
-    s.cpus = 9;
-    s.alone = 1.6 / 1.3;
-    hil_ranks_share_cpus(&s, 5);
-    CHECK_NEAR(s.gemm[1], 8 / 1.3, 1e-9);
-    CHECK_NEAR(s.op_call, 3 * 1.3, 1e-9);
+    /* Operations take 1.3 times as long with 4 threads as with one, and so 2.5 times with 16. */
+    for (int ranks = 2; ranks <= 4; ranks *= 2) {
+        s = alone;
+        s.threads = 4;
+        s.cpus = 16;
+        s.alone = 1.3;
+        hil_ranks_share_cpus(&s, 16.0 / ranks);
+        double slower = (1 + 0.3 * (4 * ranks - 1) / 3) / 1.3;
+        CHECK_NEAR(s.gemm[1], 8 / slower, 1e-9);
+        CHECK_NEAR(s.op_call, 3 * slower, 1e-9);
+        CHECK(s.alone == 1);
+    }
     s = alone;
     s.threads = s.cpus = 8;
     s.alone = 2;
     hil_ranks_share_cpus(&s, 8);
-    CHECK(s.gemm[1] == 8);
+    CHECK(s.gemm[1] == 8 && s.alone == 2);
 }
 
 /* hil_ranks_follow: all ranks get rank 0's failure and message; other ranks' status is ignored. */

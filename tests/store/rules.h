@@ -32,7 +32,8 @@ static inline void rules_create(rig *r, const rules_kind *k)
                                  .training = true,
                                  .tile_size = 128 * 72 * 2,
                                  .moments = rules_now->moments,
-                                 .codec = rules_now->codec};
+                                 .codec = rules_now->codec,
+                                 .in_parts = rules_now->in_parts};
     rig_create_as(r, &options, k->frozen);
     r->sweep = rules_sweep;
 }

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BYTES ((size_t)130 << 20) /* seventeen pieces */
+#define BYTES ((size_t)130 << 20) /* 65 pieces */
 
 static char *map_pages(void)
 {
@@ -246,22 +246,31 @@ static void pins_on_use(void)
     end_world(&w);
 }
 
-/* What nothing copies is faulted in, after what is copied first, and not pinned. */
+static bool is_there(char *memory)
+{
+    unsigned char there;
+    CHECK(mincore(memory, 4096, &there) == 0);
+    return there & 1;
+}
+
+/* What nothing copies is faulted in by the background, after what forward copies and before what
+   backward does, and is not pinned. */
 static void touches(void)
 {
     world w;
-    unsigned char there;
+    const size_t far = HOST_BYTES / 2; /* not in one huge page with the others */
     begin_world(&w);
-    pin(&w, 0, COPIED, HIL_PIN_NEXT);
-    pin(&w, COPIED, COPIED, HIL_PIN_TOUCH);
-    gate.blocked = w.host;
+    char *next = w.host + far - COPIED, *touched = w.host + far;
+    pin(&w, 0, COPIED, HIL_PIN_FIRST);
+    pin(&w, far, COPIED, HIL_PIN_TOUCH);
+    pin(&w, far - COPIED, COPIED, HIL_PIN_NEXT);
+    gate.blocked = next;
     CHECK_OK(hil_tiers_populate(&w.tiers, 1));
-    CHECK_OK(hil_pins_wait(w.tiers.pins, w.host + COPIED, COPIED));
-    CHECK(mincore(w.host + COPIED, 4096, &there) == 0 && (there & 1));
+    while (!is_there(touched)) CHECK(usleep(1000) == 0);
     open_gate();
-    CHECK_OK(hil_pins_wait(w.tiers.pins, w.host, 2 * COPIED));
-    CHECK_INT(pins_so_far(), 1);
-    CHECK(gate.pin[0] == w.host);
+    CHECK_OK(hil_pins_wait(w.tiers.pins, next, COPIED));
+    CHECK_INT(pins_so_far(), 2);
+    CHECK(gate.pin[0] == w.host && gate.pin[1] == next);
     end_world(&w);
 }
 

@@ -2,6 +2,7 @@
 # --device: which devices are available, and why others are not.
 set -u
 . "$TESTS/cli/lib.sh"
+export XDG_CACHE_HOME=$work/cache # other tests may measure this machine again
 cat >"$work/config.json" <<END
 {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 300, "n_positions": 32,
  "n_embd": 16, "n_layer": 1, "n_head": 2, "bos_token_id": 0, "eos_token_id": 0}

@@ -121,6 +121,7 @@ static inline void peer_create(peer *m, const setting *s, int rank, hil_comm *co
                                  .tile_size = 128 * 72 * 2,
                                  .moments = rule->moments,
                                  .codec = rule->codec,
+                                 .in_parts = rule->in_parts,
                                  .rank = rank,
                                  .ranks = s->ranks};
     CHECK_OK(hil_store_arrange(m->store, &options));
@@ -129,6 +130,7 @@ static inline void peer_create(peer *m, const setting *s, int rank, hil_comm *co
     CHECK_OK(hil_store_declare_use(m->store, m->param[TIED], 2));
     m->plan = (hil_plan){.prefetch = s->prefetch,
                          .discrete = s->discrete,
+                         .late_moments = s->discrete,
                          .connected = s->connected,
                          .by_segment = s->by_segment,
                          .ranks = s->ranks,

@@ -4,8 +4,9 @@ GPU memory and DeepSpeed ZeRO-3 with offload to RAM, on one GPU.
 
     bench/bridge.py [--tokens 65536 16384] [--ways hilbert resident plain deepspeed] [--layers N ...]
 
-The first process compiles Python modules where they have no bytecode yet; start times are those of the
-later ones (PYTHONPYCACHEPREFIX, where the packages' folder cannot be written). A virtual machine that
+Before the first way a process imports what all ways do, so that Python's modules are compiled
+(PYTHONPYCACHEPREFIX, where the packages' folder cannot be written), and lets hilbert measure the machine, which
+it does once, as DeepSpeed compiles its operations: compile these before. A virtual machine that
 has just started gets RAM from its host at first use, which takes longer than all else: with --touch
 the time to start does not depend on which way comes first.
 
@@ -178,11 +179,13 @@ def since_start():
         return float(file.read().split()[0]) - ticks / os.sysconf("SC_CLK_TCK")
 
 
+PEERS = {"plain": Plain, "deepspeed": DeepSpeed, "deepspeed-kept": DeepSpeed}
+
+
 def measure(o):
     """One way, in this process; prints a line of JSON for each number of tokens."""
     import torch
-    peers = {"plain": Plain, "deepspeed": DeepSpeed, "deepspeed-kept": DeepSpeed}
-    way = peers.get(o.way, Hilbert)(o)
+    way = PEERS.get(o.way, Hilbert)(o)
     made = since_start()
     n = sum(getattr(p, "ds_numel", p.numel()) for p in way.model.parameters())
     generator = torch.Generator().manual_seed(1)
@@ -229,7 +232,7 @@ def measure(o):
         if o.device == "cuda":
             row["gpu_gb"] = torch.cuda.max_memory_allocated() / 1e9
             row["gpu"] = torch.cuda.get_device_name()
-        if o.way not in peers:
+        if o.way not in PEERS:
             row["placed"] = way.model.hilbert.store.placed()
         if o.parts == "on":
             one_step(count, row["parts"])
@@ -260,6 +263,21 @@ def run_way(o, way):
     return rows or [{"way": way, "tokens": o.tokens[0], "failed": run.returncode}]
 
 
+def prepare(o):
+    """What is done once on a machine, in a process of its own."""
+    ways = [way for way in o.ways if way not in PEERS]
+    code = "import torch\nfrom transformers import LlamaConfig, LlamaForCausalLM\n"
+    if any(way.startswith("deepspeed") for way in o.ways):
+        code += "import deepspeed\n"
+    if ways:
+        code += ("import sys, hilbert\ndevice, device_memory, host_memory = sys.argv[1:]\n"
+                 "hilbert.offload(torch.nn.Linear(64, 64), device=device, dtype='bf16', saves=False,\n"
+                 "                device_memory=device_memory, host_memory=host_memory)\n")
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python")
+    subprocess.run([sys.executable, "-c", code, o.device, o.device_memory, o.host_memory], check=True,
+                   env={**os.environ, "PYTHONPATH": os.pathsep.join([path, os.environ.get("PYTHONPATH", "")])})
+
+
 def touch(gigabytes):
     """Writes to so much RAM by as many processes as there are cores, which then end."""
     code = "import sys; all = bytearray(int(sys.argv[1])); all[::4096] = bytes(len(all[::4096]))"
@@ -277,6 +295,8 @@ def main():
         with attention(o):
             measure(o)
         return
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    prepare(o)
     touch(o.touch)
     rows = []
     for way in o.ways:

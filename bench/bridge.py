@@ -265,11 +265,10 @@ def run_way(o, way):
 
 def prepare(o):
     """What is done once on a machine, in a process of its own."""
-    ways = [way for way in o.ways if way not in PEERS]
     code = "import torch\nfrom transformers import LlamaConfig, LlamaForCausalLM\n"
     if any(way.startswith("deepspeed") for way in o.ways):
         code += "import deepspeed\n"
-    if ways:
+    if any(way not in PEERS for way in o.ways):
         code += ("import sys, hilbert\ndevice, device_memory, host_memory = sys.argv[1:]\n"
                  "hilbert.offload(torch.nn.Linear(64, 64), device=device, dtype='bf16', saves=False,\n"
                  "                device_memory=device_memory, host_memory=host_memory)\n")

@@ -31,7 +31,8 @@ typedef struct hil_speeds {
     double vector[3];   /* operations of loops over elements */
     double pack[3];     /* numbers that are packed for a product */
     double update_8bit; /* as update, with moments in 8 bits; 0: derived from update */
-    double alone; /* how many times as fast one thread is while all others rest; 0: not faster */
+    double
+        alone; /* how many times as fast one thread is while all others are idle; 0: not faster */
 } hil_speeds;
 
 /* Speeds of a drive in bytes per second. */

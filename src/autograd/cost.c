@@ -74,7 +74,7 @@ double hil_cost_expand(const hil_quant_tile *tile, size_t bytes, const hil_speed
 
 double hil_cost_seconds(const hil_work *work, const hil_speeds *speeds, hil_dtype compute)
 {
-    double alone = fmax(1, speeds->alone), faster = alone / (alone - (alone - 1) * work->resting);
+    double alone = fmax(1, speeds->alone), faster = alone / (alone - (alone - 1) * work->idle);
     double fp8 = speeds->gemm_fp8 > 0 ? speeds->gemm_fp8 : speeds->gemm[compute];
     double multiply = work->gemm / speeds->gemm[compute] + work->gemm_fp8 / fp8 +
                       work->attention / (speeds->attention[compute] * faster);

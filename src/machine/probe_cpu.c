@@ -20,7 +20,7 @@ enum { RUNS = 200, RUNS_LEAST = 5, STREAMS = 3, PIECES_LEAST = 8 };
 #define RUN_SECONDS 1e-3       /* products grow until one takes this long */
 #define OPERATION_SECONDS 1e-6 /* overhead of the tape, on Zen 5; up to 3 on slower processors */
 
-#define ALONE_MOST 4.0
+#define ALONE_MOST 4.0 /* more is noise */
 
 /* Memory that all measurements use, one after the other. */
 typedef struct probe {
@@ -42,10 +42,10 @@ static int compare(const void *a, const void *b)
 double hil_probe_mean(double *seconds, int count)
 {
     double sum = 0;
-    int rest = count - (count + 9) / 10;
+    int kept = count - (count + 9) / 10;
     qsort(seconds, (size_t)count, sizeof *seconds, compare);
-    for (int i = 0; i < rest; ++i) sum += seconds[i];
-    return sum / rest;
+    for (int i = 0; i < kept; ++i) sum += seconds[i];
+    return sum / kept;
 }
 
 /* Of one of several short runs after a warm-up. */
@@ -248,7 +248,7 @@ static hil_status probe_attention(const probe *p, hil_dtype dtype, hil_speeds *o
     return HIL_OK;
 }
 
-/* Threads that share a core, its caches or its power are faster where others rest. */
+/* Threads that share a core, its caches or its power are faster while the others are idle. */
 static hil_status probe_alone(const probe *p, hil_speeds *out)
 {
     probe one = *p;

@@ -287,7 +287,7 @@ static void attention(const hil_op_call *call, bool backward, int threads, hil_w
     w->kernels = backward ? 3 : 1;
     int64_t tasks = attention_tasks(q, size.groups, backward);
     w->attention *= hil_pool_stretch(tasks, threads);
-    if (tasks < threads) w->resting = (double)(threads - tasks) / (double)(threads - 1);
+    if (tasks < threads) w->idle = (double)(threads - tasks) / (double)(threads - 1);
     w->runs = 1;
     w->bytes = touched(call, backward);
     if (cached)

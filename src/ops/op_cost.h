@@ -13,7 +13,7 @@ typedef struct hil_work {
     double gemm;      /* floating-point operations of matrix products */
     double gemm_fp8;  /* of those in 8 bits */
     double attention; /* of attention */
-    double resting;   /* the part of the other threads that is idle meanwhile: 0 to 1 */
+    double idle;      /* the part of the other threads that is idle meanwhile: 0 to 1 */
     double bytes;     /* of memory read and written, at least */
     double apart;     /* further bytes on a GPU, which overlap with no product */
     double vector;    /* of the CPU's loops over elements, in operations (op_cost.c) */

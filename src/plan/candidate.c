@@ -107,7 +107,8 @@ hil_status hil_choice_late_moments(hil_choice *c)
     hil_status status = planner->rehearse(planner->context, p);
     if (status == HIL_ERR_BUDGET) return HIL_OK;
     HIL_TRY(status);
-    if (p->step_seconds < LATE_GAIN * c->best.step_seconds) hil_plan_copy(&c->best, p);
+    if (hil_choice_fits(c, p) && p->step_seconds < LATE_GAIN * c->best.step_seconds)
+        hil_plan_copy(&c->best, p);
     return HIL_OK;
 }
 

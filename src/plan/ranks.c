@@ -66,12 +66,14 @@ hil_status hil_ranks_threads(hil_comm *comm, int asked, int *out)
 
 /* How much slower the threads of a rank are while those of the others compute too: they were
    measured while the rest of the CPUs was idle. An operation takes longer, evenly with the threads
-   that compute: `alone` times as long with all of the rank's threads as with one. */
+   that compute: `alone` times as long with all of the rank's threads as with one; but all ranks
+   together no longer than one after the other. */
 static double crowding(const hil_speeds *s, double cpus)
 {
     double own = s->threads, busy = fmin(s->cpus, own * s->cpus / cpus);
     if (!(s->alone > 1) || !(own > 1) || !(busy > own)) return 1;
-    return (1 + (s->alone - 1) * (busy - 1) / (own - 1)) / s->alone;
+    double slower = (1 + (s->alone - 1) * (busy - 1) / (own - 1)) / s->alone;
+    return fmin(slower, busy / own);
 }
 
 void hil_ranks_share_cpus(hil_speeds *s, double cpus)

@@ -393,9 +393,10 @@ static hil_status begin_sweep(hil_store *store)
 }
 
 /* The second part of this chunk's update and of those that are updated with it. */
-static hil_status sweep_moments(hil_store *store, hil_sweep_chunk *r)
+static hil_status sweep_moments(hil_store *store, size_t index)
 {
-    hil_job job = update_of(store, (size_t)(r - store->sweep->chunk));
+    hil_sweep_chunk *r = &store->sweep->chunk[index];
+    hil_job job = update_of(store, index);
     hil_fence over = {0};
     job.run = update_moments;
     job.name = "moments";
@@ -413,9 +414,9 @@ static hil_status sweep_all_moments(hil_store *store)
     struct hil_sweep *s = store->sweep;
     for (int shared = 1; shared >= 0; --shared)
         for (size_t i = s->chunks; i-- > 0;) {
-            hil_sweep_chunk *r = &s->chunk[i];
+            const hil_sweep_chunk *r = &s->chunk[i];
             if (r->late && r->together && (r->unit->uses > 1) == shared)
-                HIL_TRY(sweep_moments(store, r));
+                HIL_TRY(sweep_moments(store, i));
         }
     return HIL_OK;
 }

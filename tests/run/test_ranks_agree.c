@@ -114,6 +114,12 @@ static void check_cpus(void)
         CHECK(s.alone == 1);
     }
     s = alone;
+    s.threads = 2;
+    s.cpus = 16;
+    s.alone = 4;
+    hil_ranks_share_cpus(&s, 2);
+    CHECK_NEAR(s.gemm[1], 1, 1e-9); /* as if one rank computed after the other */
+    s = alone;
     s.threads = s.cpus = 8;
     s.alone = 2;
     hil_ranks_share_cpus(&s, 8);
